@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: The properties of a service of the package ``foo``.
 FOO: Properties = {"type": "foo", "version": "1.4"}
 
+#: The properties of a node that describes the operating system of hosts.
+SYSTEM_NODE: Properties = {"type": "system", "release": "2026-11-20"}
+
 HOST = Identity("0015", "app1.example.com")
 
 #: The same host with the role ``web``.

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 from zkdeployment.base.records import OMITTED, Key, Record, no_keys
-from zkdeployment.base.system import WantedSystem  # noqa: TC001  a public field type
+from zkdeployment.base.system import NEEDS_UPGRADE, WantedSystem
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +43,7 @@ FIRST = "first"
 ALL, ONE = "all", "one"
 
 
-#: The value of a service node's property ``reboot`` that lets its deploy script ask for a reboot.
+#: The value of a service node's property ``reboot``: its deploy script may ask for a reboot.
 ALLOWED = "allowed"
 
 #: The exit status with which a deploy script asks for a reboot, as zypper has it.
@@ -65,8 +65,8 @@ def _registers(is_one: bool) -> str:  # noqa: FBT001  the converter of a field
     return ONE if is_one else ALL
 
 
-def _reboot(is_allowed: bool) -> str:  # noqa: FBT001  the converter of a field
-    return ALLOWED if is_allowed else "never"
+def _reboot(is_allowed: bool) -> str | None:  # noqa: FBT001  the converter of a field
+    return ALLOWED if is_allowed else None
 
 
 def _undeploy(is_last: bool) -> str:  # noqa: FBT001  the converter of a field
@@ -86,7 +86,8 @@ class Assignment(Record):
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
     ``undeploys_last``: a host that loses the service keeps it until the hosts that gain it have deployed it.
     ``registers_one``: only the active instance of the service registers, the others are ready to replace it.
-    ``reboot_allowed``: the deploy script may ask for a reboot with the exit status ``REBOOT_STATUS``.
+    ``reboot_allowed``: the deploy script may ask for a reboot with the status ``REBOOT_STATUS``. ``system`` is the operating system that a system
+    node wants; such an entry is no service, and has neither instances nor a package.
     ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
     ``None``: it stops the fleet.
     """
@@ -105,6 +106,12 @@ class Assignment(Record):
     group: Annotated[str | None, OMITTED] = None
     registers_one: Annotated[bool, Key("registers", omit=True, write=_registers)] = False
     reboot_allowed: Annotated[bool, Key("reboot", omit=True, write=_reboot)] = False
+    system: Annotated[WantedSystem | None, OMITTED] = None
+
+    @classmethod
+    def of_system(cls, system: WantedSystem, properties: str | None = None) -> Assignment:
+        """Return the entry of a system node among the assignments of a target."""
+        return cls(system.path, 0, NEEDS_UPGRADE, NEEDS_UPGRADE, properties=properties, system=system)
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -119,9 +126,7 @@ class Assignment(Record):
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """The assignments of a host, sorted by path, and the controller of its role.
-
-    ``system`` is what the host's system node wants of its operating system, if there is one.
+    """The assignments of a host, sorted by path, the controller of its role, and its operating system.
 
     A controller is an assignment of the node ``/roles/ROLE``. The value has no deployments: the scripts of its
     package run before and after the deployments of the other assignments.

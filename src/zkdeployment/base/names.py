@@ -33,6 +33,7 @@ class NameKind(Enum):
     HOST_NAME = "host name"
     ROLE = "role"
     PACKAGE = "package name"
+    RELEASE = "release"
     VERSION = "version"
     SUBTYPE = "subtype"
     PROPERTY = "property name"
@@ -80,6 +81,11 @@ _RULES = {
         f"at most 128 letters from a to z, digits, blanks and . _ + : @ ~ -, {_BEGINNING}",
     ),
     NameKind.PACKAGE: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
+    ),
+    # The value of a variable of dnf, and a part of the URLs of repositories.
+    NameKind.RELEASE: _Rule(
         r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
         "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
     ),

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
 
 
-#: The assignments of each target (host id, host name or role), sorted by path.
+#: The assignments of each target (host id, host name or role), sorted by path. Names that begin with a slash are
+#: no targets: ``/roles/ROLE`` has the controller of a role, ``/system/TARGET`` the system nodes of a target.
 Targets: TypeAlias = "Mapping[str, tuple[Assignment, ...]]"
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 #: The reserved type of the nodes that describe operating systems; no package of this name is installed.
 SYSTEM = "system"
 
+#: The package in the published entry of a system node. The name is invalid on purpose: an agent that knows no
+#: system nodes refuses the publication with an error that shows this text.
+NEEDS_UPGRADE = "a system node: upgrade zkdeployment on this host"
+
 #: Seconds until a host that does not come back from its reboot is a failure, by default.
 REBOOT_TIMEOUT = 900
 

@@ -50,7 +50,7 @@ class FormerGovernance:
         """The path and the target of each service of the tree."""
         yield from self.withheld
         for target, assignments in self.targets.items():
-            for assignment in assignments:
+            for assignment in assignments if not target.startswith("/") else ():
                 yield assignment.path, target
 
 

@@ -22,7 +22,7 @@ from zkdeployment.publishing.rules.precedence import placement_problems, service
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
 from zkdeployment.publishing.section import NO_BASIS, ApprovalObjection, ChangeBasis, section
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
-from zkdeployment.publishing.targets.services import has_property
+from zkdeployment.publishing.targets.properties import has_property
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.strategy import selects_only_by_name
 from zkdeployment.tree.diff import diff
@@ -89,7 +89,7 @@ def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new
 #: program then does not rely on publications of an older program.
-RULES = 5
+RULES = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from zkdeployment.publishing.targets.compiler import (
     withheld_to_json,
 )
 from zkdeployment.publishing.targets.groups import GoverningGroups
-from zkdeployment.publishing.targets.services import decode_target, deploy_node
+from zkdeployment.publishing.targets.services import decode_target, deploy_node, node_of_target
+from zkdeployment.publishing.targets.systems import system_target
 from zkdeployment.tree.values import Tree
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode_content, is_path, unpack
@@ -74,8 +75,8 @@ _encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).en
 
 
 def node_paths(names: Collection[str]) -> list[str]:
-    """Return the paths of the nodes of these targets, sorted; ``/roles/ROLE`` shares the node of ROLE."""
-    return sorted({paths.target_path(name.removeprefix(ROLES)) for name in names})
+    """Return the paths of the nodes of these targets, sorted; a target shares its node with its controller."""
+    return sorted({paths.target_path(node_of_target(name)) for name in names})
 
 
 def encode_targets(
@@ -87,12 +88,13 @@ def encode_targets(
     """
     written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
     encoded = {}
-    for name in sorted({name.removeprefix(ROLES) for name in names}):
+    for name in sorted(set(map(node_of_target, names))):
         path = paths.target_path(name)
         if path in known:
             encoded[path] = known[path]
             continue
-        assignments = (*targets.get(ROLES + name, ()), *targets.get(name, ()))
+        systems = targets.get(system_target(name), ())
+        assignments = (*targets.get(ROLES + name, ()), *targets.get(name, ()), *systems)
         if assignments or name in targets:
             for assignment in assignments:
                 if id(assignment) not in written:

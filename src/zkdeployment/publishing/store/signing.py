@@ -22,7 +22,7 @@ from zkdeployment.publishing.signing.statement import (
     left_digest,
     strategy_digest,
 )
-from zkdeployment.publishing.store.assignments import ROLES, encode_targets, writing
+from zkdeployment.publishing.store.assignments import encode_targets, writing
 from zkdeployment.publishing.store.section_writer import (
     After,
     Before,
@@ -30,6 +30,7 @@ from zkdeployment.publishing.store.section_writer import (
     SectionReads,
     SectionWriter,
 )
+from zkdeployment.publishing.targets.services import node_of_target
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
@@ -214,7 +215,7 @@ class PublicationSigning(SignatureWriter):
         changed += last.keys() - targets.keys()
         self.encoded = encoded = encode_targets(targets, changed)
         named = {_name(path): data for path, data in encoded.items()}
-        gone = {name.removeprefix(ROLES) for name in changed} - named.keys()
+        gone = set(map(node_of_target, changed)) - named.keys()
         self._digests = self._digests.after(named, gone)
         self._targets = targets
         return self._digests

@@ -10,17 +10,19 @@ from zkdeployment.base.deployment import Assignment, DesiredState, Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.base.source_files import Problem
+from zkdeployment.publishing.targets.properties import has_property, read_property
 from zkdeployment.publishing.targets.services import (
     Service,
     by_path,
     check_n,
-    has_property,
+    node_of_target,
     read_controller,
-    read_property,
     read_service,
     role_controller,
     unchecked_assignments,
+    unchecked_systems,
 )
+from zkdeployment.publishing.targets.systems import is_system, read_system, system_conflicts, system_target
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest, top_path
 
@@ -74,29 +76,41 @@ def host_conflicts(identity: Identity, targets: Targets) -> Iterator[Problem]:
     """Yield the conflicts between the assignments of one host, and of its role's controller."""
     if identity.role is not None:
         for name in identity.target_names:
-            for assignment in targets.get(name, ()) if name != identity.role else ():
+            for assignment in _entries(name, targets) if name != identity.role else ():
                 path = f"{assignment.path}/deploy/{name}"
                 role = identity.role
                 message = f"{path} is for {identity}, which has the role {role}: only deploy/{role} counts"
                 yield Problem(message, path=path)
     elif identity.id != identity.name:
-        by_id = {assignment.path for assignment in targets.get(identity.id, ())}
-        for assignment in targets.get(identity.name, ()):
+        by_id = {assignment.path for assignment in _entries(identity.id, targets)}
+        for assignment in _entries(identity.name, targets):
             if assignment.path in by_id:
                 message = (
                     f"{assignment.path} is deployed to both {identity.name} and {identity.id}, which are one host"
                 )
                 yield Problem(message, path=assignment.path)
-    yield from _conflicts((*unchecked_assignments(identity, targets), *role_controller(identity.role, targets)))
+    software = (*unchecked_assignments(identity, targets), *role_controller(identity.role, targets))
+    yield from _conflicts(software)
+    yield from system_conflicts(unchecked_systems(identity, targets), software)
+
+
+def _entries(name: str, targets: Targets) -> Iterator[Assignment]:
+    """Yield the services and the system nodes of a target."""
+    yield from targets.get(name, ())
+    yield from targets.get(system_target(name), ())
 
 
 def target_conflicts(names: Iterable[str], targets: Targets) -> Iterable[Problem]:
     """Return the conflicts within each of the targets with these ``names``, each conflict once."""
     return dict.fromkeys(
-        problem
-        for name in sorted(names)
-        for problem in _conflicts((*targets[name], *role_controller(name, targets)))
+        problem for name in sorted(names) for problem in _target_conflicts(node_of_target(name), targets)
     )
+
+
+def _target_conflicts(name: str, targets: Targets) -> Iterator[Problem]:
+    software = (*targets.get(name, ()), *role_controller(name, targets))
+    yield from _conflicts(software)
+    yield from system_conflicts(targets.get(system_target(name), ()), software)
 
 
 def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
@@ -142,6 +156,7 @@ def compile_targets(
     """Return the targets of a tree and all problems, each with its path.
 
     The key of a role's controller is the path of its node, ``/roles/ROLE``, which cannot be the name of a target.
+    The system nodes of a target have the key ``/system/TARGET``.
     ``only`` restricts targets and problems to these names, because errors for other hosts do not concern an agent.
     Without ``checks_conflicts``, conflicts between services of one target are not reported. ``with_properties``
     adds the digest of the properties to all assignments, and not only to those that need it because of ``rerun =
@@ -176,7 +191,8 @@ def recompile_targets(
     stale = frozenset(path for node in changed for path in _concerned(node))
     compiler = _Compiler(tree, with_properties=with_properties)
     compiler.read(_nodes_of(stale, tree))
-    renewed = frozenset({*compiler.targets, *(_target_name(path) for path in _nodes_of(stale, before))})
+    names = {_target_name(path) for path in _nodes_of(stale, before)}
+    renewed = frozenset({*compiler.targets, *names, *(last.keys() & map(system_target, names))})
     targets = dict(last)
     for name in renewed:
         kept = [assignment for assignment in last.get(name, ()) if assignment.path not in stale]
@@ -184,7 +200,7 @@ def recompile_targets(
             targets[name] = tuple(sorted(assignments, key=by_path))
         else:
             targets.pop(name, None)
-    checked = renewed | {name.removeprefix("/roles/") for name in renewed}
+    checked = renewed | {node_of_target(name) for name in renewed}
     conflicts = target_conflicts(checked & targets.keys(), targets) if checks_conflicts else ()
     return targets, (*compiler.problems, *conflicts), renewed
 
@@ -196,6 +212,7 @@ class _Compiler:
         self.tree = tree
         self.with_properties = with_properties
         self.services: dict[str, Service | None] = {}
+        self.systems: dict[str, Assignment | None] = {}
         self.digests: dict[str, str | None] = {}
         self.made: dict[tuple[str, int], Assignment] = {}
         self.targets: dict[str, list[Assignment]] = {}
@@ -218,6 +235,9 @@ class _Compiler:
         if service_path not in self.services:
             if not has_property(self.tree, service_path, "type"):
                 self._note_missing_type(service_path, path)
+                return
+            if is_system(self.tree, service_path):
+                self._add_system(service_path, path, name)
                 return
             self.services[service_path], problems = read_service(self.tree, service_path)
             self.problems += problems
@@ -255,8 +275,26 @@ class _Compiler:
                 after=service.after,
                 undeploys_last=service.undeploys_last,
                 registers_one=service.registers_one,
+                reboot_allowed=service.reboot_allowed,
             )
         return self.made[path, n]
+
+    def _add_system(self, node: str, path: str, name: str) -> None:
+        """Add one target of a system node: ``path`` is ``NODE/deploy/NAME``."""
+        if node not in self.systems:
+            system, problems = read_system(self.tree, node)
+            self.problems += problems
+            is_valid = system is not None and self._add_digest(node, Rerun.ALWAYS)
+            self.systems[node] = (
+                None if system is None or not is_valid else Assignment.of_system(system, self.digests[node])
+            )
+        problem = _target_problem(name)
+        if problem is None and has_property(self.tree, path, "n"):
+            problem = "n is a property of the targets of services; an operating system has no instances: remove n"
+        if problem is not None:
+            self.problems.append(Problem(problem, path=path))
+        elif (entry := self.systems[node]) is not None:
+            self.targets.setdefault(system_target(name), []).append(entry)
 
     def _add_digest(self, path: str, rerun: Rerun) -> bool:
         """Note the digest of a node's resolved properties, if required; return whether that succeeded."""
@@ -353,12 +391,14 @@ def wanted_from_tree(
 
 
 def wanted_for(identity: Identity, targets: Targets) -> DesiredState:
-    """Return the assignments of a host and its role's controller; raises ``TreeError`` with all problems.
+    """Return the wanted state of a host; raises ``TreeError`` with all problems.
 
-    ``targets`` need to hold only ``identity.published_names``.
+    ``targets`` need to hold only ``identity.published_names`` and the system nodes of its targets.
     """
     return DesiredState(
-        assignments_for(identity, targets), next(iter(role_controller(identity.role, targets)), None)
+        assignments_for(identity, targets),
+        next(iter(role_controller(identity.role, targets)), None),
+        next((entry.system for entry in unchecked_systems(identity, targets)), None),
     )
 
 

@@ -8,36 +8,38 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from zkdeployment.base.checkout import is_checkout, parse_checkout
-from zkdeployment.base.deployment import ALL, FIRST, LAST, ONE, Assignment, Rerun
+from zkdeployment.base.deployment import ALL, ALLOWED, FIRST, LAST, ONE, Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError, TreeError
-from zkdeployment.base.names import NameKind, is_name, name_problem
+from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
-from zkdeployment.base.source_files import Problem
-from zkdeployment.tree.links import property_value
-from zkdeployment.tree.values import PROPERTY_LINK, Tree
+from zkdeployment.base.system import SYSTEM
+from zkdeployment.publishing.targets.properties import (
+    NodeReader,
+    check_name,
+    check_path,
+    has_property,
+    read_property,
+    shown,
+)
+from zkdeployment.publishing.targets.systems import SYSTEMS, is_system, system_from_json, system_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from zkdeployment.base.inventory import Inventory
-    from zkdeployment.base.json_values import Value
-
-    T = TypeVar("T")
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Inventory
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
+    from zkdeployment.base.source_files import Problem
+    from zkdeployment.tree.values import Tree
 
 
 #: The most instances of one service on one host; a larger number is a typing error.
 MAX_N = 1000
-
-#: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
-MAX_PATH = 200
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -55,6 +57,7 @@ class Service:
     after: tuple[str, ...] = ()
     undeploys_last: bool = False
     registers_one: bool = False
+    reboot_allowed: bool = False
 
 
 def deploy_node(service: str) -> str:
@@ -64,74 +67,44 @@ def deploy_node(service: str) -> str:
 
 def services(tree: Tree) -> frozenset[str]:
     """Return the paths of a tree's service nodes, valid or not."""
-    return frozenset(path.removesuffix("/deploy") for path in tree.nodes if path.endswith("/deploy"))
-
-
-def has_property(tree: Tree, path: str, name: str) -> bool:
-    """Whether a node has a property, itself or as a property link."""
-    properties = tree.properties(path) or {}
-    return name in properties or name + PROPERTY_LINK in properties
-
-
-def read_property(tree: Tree, path: str, name: str) -> Value:
-    """Return an existing property, through property links; raises ``LinkError``."""
-    properties = tree.properties(path) or {}
-    return properties[name] if name in properties else property_value(tree.properties, path, name)
+    paths = (path.removesuffix("/deploy") for path in tree.nodes if path.endswith("/deploy"))
+    return frozenset(path for path in paths if not is_system(tree, path))
 
 
 def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, ...]]:
     """Return the service of a node that has a ``type``, or ``None``, and all problems of the node."""
-    problems: list[Problem] = []
-
-    def attempt(read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except TreeError as error:
-            problems.append(Problem(str(error), path=path))
-            return None
-
-    def read_optional(name: str, check: Callable[[Value], T]) -> T | None:
-        return attempt(lambda: check(read_property(tree, path, name))) if has_property(tree, path, name) else None
-
-    attempt(lambda: check_path(path))
-    service_type = attempt(lambda: check_type(read_property(tree, path, "type")))
-    version = read_optional("version", check_version)
-    patches = read_optional("patches", check_patches) or {}
-    rerun = read_optional("rerun", check_rerun) or Rerun.ALWAYS
-    after = read_optional("deploy_after", check_after) or ()
-    undeploys_last = read_optional("undeploy", check_undeploy) or False
-    registers_one = read_optional("registers", check_registers) or False
+    reader = NodeReader(tree, path)
+    reader.attempt(lambda: check_path(path))
+    service_type = reader.required("type", check_type)
+    version = reader.optional("version", check_version)
+    patches = reader.optional("patches", check_patches) or {}
+    rerun = reader.optional("rerun", check_rerun) or Rerun.ALWAYS
+    after = reader.optional("deploy_after", check_after) or ()
+    undeploys_last = reader.optional("undeploy", check_undeploy) or False
+    registers_one = reader.optional("registers", check_registers) or False
+    reboot_allowed = reader.optional("reboot", check_reboot_allowed) or False
     if service_type is None:
-        return None, tuple(problems)
+        return None, tuple(reader.problems)
     package, subtype = service_type
     in_place = has_property(tree, path, "version")
-    application = package if in_place else attempt(lambda: application_of(package))
-    problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
-    if problems or application is None:
-        return None, tuple(problems)
-    found = Service(package, application, subtype, version, patches, rerun, after, undeploys_last, registers_one)
+    application = package if in_place else reader.attempt(lambda: application_of(package))
+    for problem in patch_problems(package, version, patches):
+        reader.add(problem)
+    if reader.problems or application is None:
+        return None, tuple(reader.problems)
+    found = Service(
+        package,
+        application,
+        subtype,
+        version,
+        patches,
+        rerun,
+        after,
+        undeploys_last,
+        registers_one,
+        reboot_allowed,
+    )
     return found, ()
-
-
-def check_path(value: Value) -> str:
-    """Return a service node's path; raises ``TreeError`` if files and locks cannot be named after it."""
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise TreeError(f"path is {shown(value)}, expected the path of a service node")
-    for part in value[1:].split("/"):
-        check_name(NameKind.SERVICE, part)
-    if len(value) > MAX_PATH:
-        raise TreeError(f"path has {len(value)} characters, at most {MAX_PATH} fit into the names of its files")
-    return value
-
-
-def check_name(kind: NameKind, value: Value) -> str:
-    """Return a name; raises ``TreeError`` unless it is a valid name of that kind."""
-    if not isinstance(value, str):
-        raise TreeError(f"{kind.value} is {shown(value)}, expected text")
-    problem = name_problem(kind, value)
-    if problem is not None:
-        raise TreeError(problem)
-    return value
 
 
 def check_type(value: Value) -> tuple[str, str | None]:
@@ -140,13 +113,23 @@ def check_type(value: Value) -> tuple[str, str | None]:
         raise TreeError(f"type is {shown(value)}, expected text: a package name and perhaps a subtype")
     match value.split():
         case [package]:
-            return check_name(NameKind.PACKAGE, package), None
+            return check_package(package), None
         case [package, subtype]:
-            return check_name(NameKind.PACKAGE, package), check_name(NameKind.SUBTYPE, subtype)
+            return check_package(package), check_name(NameKind.SUBTYPE, subtype)
         case words:
             raise TreeError(
                 f"type {shown(value)} has {len(words)} words, expected a package name and perhaps a subtype"
             )
+
+
+def check_package(value: Value) -> str:
+    """Return the name of a package; raises ``TreeError`` unless it is valid and not reserved."""
+    if value == SYSTEM:
+        raise TreeError(
+            f"{SYSTEM} is the reserved type of a node with targets that describes the operating system of hosts;"
+            " expected the name of a package"
+        )
+    return check_name(NameKind.PACKAGE, value)
 
 
 def application_of(package: str) -> str:
@@ -157,7 +140,7 @@ def application_of(package: str) -> str:
             f"no version: type {package!a} has no dash; expected a version property or a type like {package}-1.0"
         )
     check_name(NameKind.VERSION, version)
-    return check_name(NameKind.PACKAGE, application)
+    return check_package(application)
 
 
 def check_version(value: Value) -> str:
@@ -183,7 +166,7 @@ def check_patches(value: Value) -> dict[str, str]:
                 if is_checkout(version):
                     raise TreeError(f"patch {shown(entry)} is a checkout, expected a package's version like 1.4")
                 exact = check_version(version)
-                if patches.setdefault(check_name(NameKind.PACKAGE, name), exact) != exact:
+                if patches.setdefault(check_package(name), exact) != exact:
                     raise TreeError(f"patch {name} is listed in two versions, {patches[name]} and {exact}")
             case _:
                 raise TreeError(f"patches holds {shown(entry)}, expected texts like 'foo-fix 1.4'")
@@ -230,6 +213,13 @@ def check_registers(value: Value) -> bool:
     return value == ONE
 
 
+def check_reboot_allowed(value: Value) -> bool:
+    """Return whether a deploy script may ask for a reboot; raises ``TreeError`` unless the value is 'allowed'."""
+    if value != ALLOWED:
+        raise TreeError(f"reboot is {shown(value)}, expected '{ALLOWED}', or no such property on a service")
+    return True
+
+
 def check_group(value: Value) -> str | None:
     """Return the subject of a deployment intent group, ``None`` for no group; raises ``TreeError`` otherwise."""
     if value is None:
@@ -252,15 +242,6 @@ def check_n(value: Value) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_N:
         return value
     raise TreeError(f"n is {shown(value)}, expected a whole number from 0 to {MAX_N}")
-
-
-def shown(value: object) -> str:
-    """Return a value for a message, shortened and in ASCII."""
-    try:
-        text = ascii(value)
-    except ValueError:  # the number has more digits than Python converts
-        return "a very long number"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def read_controller(tree: Tree, path: str) -> Assignment:
@@ -376,8 +357,11 @@ def assignment_from_json(value: object) -> Assignment:
         found_fields = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
         raise TreeError(f"a published assignment must have {expected}; found {found_fields}; publish again")
     fields = cast("Mapping[str, Value]", value)
-    package = check_name(NameKind.PACKAGE, fields["package"])
-    application = check_name(NameKind.PACKAGE, fields["application"])
+    properties = None if fields.get("properties") is None else check_properties(fields["properties"])
+    if fields.get("system") is not None:
+        return Assignment.of_system(system_from_json(fields["system"]), properties)
+    package = check_package(fields["package"])
+    application = check_package(fields["application"])
     version = None if fields["version"] is None else check_version(fields["version"])
     expected = package if version is not None else application_of(package)
     if application != expected:
@@ -396,16 +380,17 @@ def assignment_from_json(value: object) -> Assignment:
         version=version,
         patches=patches,
         rerun=check_rerun(fields.get("rerun", Rerun.ALWAYS.value)),
-        properties=None if fields.get("properties") is None else check_properties(fields["properties"]),
+        properties=properties,
         after=check_after(fields.get("after", [])),
         undeploys_last=check_undeploy(fields.get("undeploy", FIRST)),
         group=check_group(fields.get("group")),
         registers_one=check_registers(fields.get("registers", ALL)),
+        reboot_allowed="reboot" in fields and check_reboot_allowed(fields["reboot"]),
     )
 
 
 def decode_target(name: str, data: bytes) -> Targets:
-    """Return the content of a target's node: its assignments and, by its path, the controller of a role.
+    """Return the content of a target's node: its assignments, its system nodes, and the controller of a role.
 
     Raises ``TreeError``.
     """
@@ -415,10 +400,18 @@ def decode_target(name: str, data: bytes) -> Targets:
         raise TreeError(f"the target {name} does not hold a list of assignments: {error}") from error
     assignments = assignments_from_json(value)
     controller = f"{_ROLES}{name}"
+    systems = tuple(assignment for assignment in assignments if assignment.system is not None)
+    services = (assignment for assignment in assignments if assignment.system is None)
     return {
-        name: tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES)),
+        name: tuple(assignment for assignment in services if not assignment.path.startswith(_ROLES)),
         **{assignment.path: (assignment,) for assignment in assignments if assignment.path == controller},
+        **({system_target(name): systems} if systems else {}),
     }
+
+
+def node_of_target(name: str) -> str:
+    """Return the target whose published node has the content of a name of ``Targets``."""
+    return name.removeprefix(_ROLES).removeprefix(SYSTEMS)
 
 
 def assignments_from_json(value: object) -> tuple[Assignment, ...]:
@@ -442,6 +435,12 @@ def unchecked_assignments(identity: Identity, targets: Targets) -> tuple[Assignm
 def role_controller(role: str | None, targets: Targets) -> Sequence[Assignment]:
     """Return the controller of a role as a sequence, empty if it does not exist."""
     return targets.get(f"/roles/{role}", ())
+
+
+def unchecked_systems(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
+    """Return the system nodes of a host, sorted by path, without a check that there is only one."""
+    names = map(system_target, targets_of(identity))
+    return tuple(sorted((one for name in names for one in targets.get(name, ())), key=by_path))
 
 
 def by_path(assignment: Assignment) -> str:

@@ -89,7 +89,7 @@ def _group(title: str, links: Iterable[FoundLink], href: str = "") -> FoundGroup
 
 
 def _services(words: str, targets: Targets) -> Iterator[FoundLink]:
-    packages = {each.path: each.package for group in targets.values() for each in group}
+    packages = {each.path: each.package for group in targets.values() for each in group if each.system is None}
     for path, package in sorted(packages.items()):
         if words and words in f"{path} {package}".casefold():
             yield FoundLink(path, service_page(path), package)

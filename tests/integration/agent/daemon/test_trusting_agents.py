@@ -16,6 +16,7 @@ from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.base.errors import NotConvergedError
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.watermark import published_file
@@ -390,3 +391,29 @@ def test_one_cycle_and_a_plan_verify_as_well(world: SignedFleet, host: AgentHost
     put_script(host.root, "foo")
     assert host.command("--run-once").returncode == 0
     assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
+
+
+def test_the_operating_system_of_a_signed_publication_reaches_its_host_and_no_other(
+    world: SignedFleet, monkeypatch: pytest.MonkeyPatch
+):
+    found: dict[str, object] = {}
+    read = TrustedPublications.targets
+
+    def targets(self: TrustedPublications, identity: Identity, revision: Revision) -> TrustedTargets:
+        verified = read(self, identity, revision)
+        found[identity.id] = verified.wanted.system
+        return verified
+
+    monkeypatch.setattr(TrustedPublications, "targets", targets)
+    system = "/os : system\n  release = '2026-11-20'\n  /deploy\n    /h1\n"
+    world.publishing.push(TREE.format(version="1.0", color="red") + system)
+    world.publishing.sync()
+    with world.agents():
+        world.converge()
+    assert found == {"h1": WantedSystem("/os", "2026-11-20"), "h2": None}
+    world.publishing.push(TREE.format(version="2.0", color="red") + system)
+    world.publishing.sync()
+    data, _ = world.client.get(f"{TARGETS}/h1")
+    world.write(f"{TARGETS}/h1", data.replace(b"2026-11-20", b"2026-12-18"))
+    with world.agents():
+        world.wait_for_refusal("ZooKeeper does not hold the publication that was signed")

@@ -19,6 +19,7 @@ from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, Unr
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine.files import JsonFile, json_object
 from zkdeployment.base.stop import Stop
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Operation, Set, make_skeleton
@@ -644,6 +645,18 @@ def test_a_write_that_conflicts_in_every_attempt_is_an_error(fleet, session, cli
         fleet.register(HOST)
     with pytest.raises(ConflictError, match="cannot stop the fleet"):
         fleet.stop_fleet(HOST, STOP)
+
+
+def test_the_operating_system_is_read_from_the_targets_and_from_the_tree(fleet, client):
+    system = WantedSystem("/os", "2026-11-20", exclude=("postgresql*",))
+    put(client, "/os", {"type": "system", "release": "2026-11-20", "exclude": ["postgresql*"]})
+    put(client, "/os/deploy/1", {})
+    put(client, "/hosts", {"version": "by hand"})
+    by_hand = wanted(fleet, WEB1, "by hand")
+    published(client, "new", {"1": [ASSIGNMENT, Assignment.of_system(system)], "2": [ASSIGNMENT]})
+    assert wanted(fleet, WEB1, "new") == DesiredState((ASSIGNMENT,), system=system)
+    assert by_hand == DesiredState(system=system)
+    assert wanted(fleet, Identity("2", "web2.example.com"), "new") == DesiredState((ASSIGNMENT,))
 
 
 def test_a_roles_controller_is_read_from_the_targets_and_from_the_tree(fleet, client):

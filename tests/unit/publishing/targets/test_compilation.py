@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.trees import tree_of
+from support.trees import SYSTEM_NODE, tree_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
 from zkdeployment.documents.collection import PublishedDocuments
@@ -42,7 +42,9 @@ HOSTS = (Identity("h1", "h2"), Identity("h1", "h2", "web"), Identity("h2", "h3")
 
 SERVICES = st.dictionaries(
     st.sampled_from(["/a", "/a/b", "/b", "/c"]),
-    st.sampled_from([{"type": "foo", "version": "1"}, {"type": "foo", "version": "2"}, {"type": "bar"}]),
+    st.sampled_from(
+        [{"type": "foo", "version": "1"}, {"type": "foo", "version": "2"}, {"type": "bar"}, SYSTEM_NODE]
+    ),
     min_size=1,
 )
 TREES = SERVICES.flatmap(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.trees import FOO, compile_nodes, controller_of_role, foo_assignment, tree_of
+from support.trees import FOO, SYSTEM_NODE, compile_nodes, controller_of_role, foo_assignment, tree_of
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.publishing.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.tree.diff import diff
@@ -155,6 +155,9 @@ SERVICES = st.sampled_from(
         FOO,
         {"type": "foo", "version": 2},
         {"type": "bar-1"},
+        SYSTEM_NODE,
+        {**SYSTEM_NODE, "exclude": ["bar*"]},
+        {"type": "system"},
         {**FOO, "rerun": "changed", "port": 1},
         {**FOO, "rerun": "changed", "port =>": "/z n"},
         {**FOO, "rerun =>": "/y", "port =>": "../y port"},

@@ -2,19 +2,16 @@ import pytest
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
+from zkdeployment.publishing.targets.properties import MAX_PATH, check_name, check_path, shown
 from zkdeployment.publishing.targets.services import (
     MAX_N,
-    MAX_PATH,
     Service,
     application_of,
     check_n,
-    check_name,
     check_patches,
-    check_path,
     check_type,
     check_version,
     read_service,
-    shown,
 )
 from zkdeployment.tree.values import Tree
 

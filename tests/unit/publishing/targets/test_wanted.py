@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.trees import FOO, HOST, WEB, controller_of_role, foo_assignment, tree_of
+from support.trees import FOO, HOST, SYSTEM_NODE, WEB, controller_of_role, foo_assignment, tree_of
 from zkdeployment.base.deployment import DesiredState
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
@@ -16,6 +16,7 @@ from zkdeployment.publishing.targets.compiler import (
     wanted_from_tree,
 )
 from zkdeployment.publishing.targets.services import assignments_from_json
+from zkdeployment.publishing.targets.systems import system_target
 
 
 def test_a_host_gets_the_controller_of_its_role_and_no_other():
@@ -77,7 +78,10 @@ def test_an_agent_refuses_a_tree_with_errors_that_concern_its_host():
 TREES = st.dictionaries(
     st.sampled_from(["/a", "/a/b", "/a/deploy", "/deploy/c", "/a/b/deploy", "/roles/h1"]),
     st.sampled_from(
-        [{}, FOO, {"type": "foo", "version": 2}, {"type": "x"}, {"type": "x-1", "patches": ["foo 3"]}]
+        [
+            *({}, FOO, {"type": "foo", "version": 2}, {"type": "x"}, {"type": "x-1", "patches": ["foo 3"]}),
+            *(SYSTEM_NODE, {"type": "system", "release": "2", "exclude": ["x*"]}, {"type": "system"}),
+        ]
     ),
 ).flatmap(
     lambda nodes: st.dictionaries(
@@ -92,10 +96,11 @@ def test_an_agent_and_the_syncer_agree_on_every_tree(subject):
     targets, problems = compile_targets(subject)
     for name in ("h1", "h2", "web"):
         own, own_problems = compile_targets(subject, only={name})
-        assert own.get(name, ()) == targets.get(name, ())
         assert set(own_problems) <= set(problems)
-        published = [assignment.to_json() for assignment in targets.get(name, ())]
-        assert assignments_from_json(json.loads(json.dumps(published))) == own.get(name, ())
+        for key in (name, system_target(name)):
+            assert own.get(key, ()) == targets.get(key, ())
+            published = [assignment.to_json() for assignment in targets.get(key, ())]
+            assert assignments_from_json(json.loads(json.dumps(published))) == own.get(key, ())
     for host in (Identity("h1", "h2"), Identity("h1", "h2", "web")):
         if not problems and not host_problems(targets, [host]):
             assert wanted_from_tree(host, subject) == wanted_for(host, targets)

@@ -1,0 +1,94 @@
+"""Properties of nodes that the compilation reads, and the checks that all kinds of nodes share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.source_files import Problem
+from zkdeployment.tree.links import property_value
+from zkdeployment.tree.values import PROPERTY_LINK, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from zkdeployment.base.json_values import Value
+
+    T = TypeVar("T")
+
+
+#: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
+MAX_PATH = 200
+
+
+def has_property(tree: Tree, path: str, name: str) -> bool:
+    """Whether a node has a property, itself or as a property link."""
+    properties = tree.properties(path) or {}
+    return name in properties or name + PROPERTY_LINK in properties
+
+
+def read_property(tree: Tree, path: str, name: str) -> Value:
+    """Return an existing property, through property links; raises ``LinkError``."""
+    properties = tree.properties(path) or {}
+    return properties[name] if name in properties else property_value(tree.properties, path, name)
+
+
+def check_path(value: Value) -> str:
+    """Return a service node's path; raises ``TreeError`` if files and locks cannot be named after it."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise TreeError(f"path is {shown(value)}, expected the path of a service node")
+    for part in value[1:].split("/"):
+        check_name(NameKind.SERVICE, part)
+    if len(value) > MAX_PATH:
+        raise TreeError(f"path has {len(value)} characters, at most {MAX_PATH} fit into the names of its files")
+    return value
+
+
+def check_name(kind: NameKind, value: Value) -> str:
+    """Return a name; raises ``TreeError`` unless it is a valid name of that kind."""
+    if not isinstance(value, str):
+        raise TreeError(f"{kind.value} is {shown(value)}, expected text")
+    problem = name_problem(kind, value)
+    if problem is not None:
+        raise TreeError(problem)
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, shortened and in ASCII."""
+    try:
+        text = ascii(value)
+    except ValueError:  # the number has more digits than Python converts
+        return "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class NodeReader:
+    """Reads the properties of a node, and notes all ``problems`` of them."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree = tree
+        self._path = path
+        self.problems: list[Problem] = []
+
+    def attempt(self, read: Callable[[], T]) -> T | None:
+        """Return the result of a function; ``None`` if it raises ``TreeError``, which becomes a problem."""
+        try:
+            return read()
+        except TreeError as error:
+            self.add(str(error))
+            return None
+
+    def required(self, name: str, check: Callable[[Value], T]) -> T | None:
+        """Return the checked value of a property that exists; ``None`` if it is invalid."""
+        return self.attempt(lambda: check(read_property(self._tree, self._path, name)))
+
+    def optional(self, name: str, check: Callable[[Value], T]) -> T | None:
+        """Return the checked value of a property; ``None`` if it is missing or invalid."""
+        return self.required(name, check) if has_property(self._tree, self._path, name) else None
+
+    def add(self, message: str) -> None:
+        """Note a problem of the node."""
+        self.problems.append(Problem(message, path=self._path))
