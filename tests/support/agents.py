@@ -65,7 +65,8 @@ class HostPackages(FakePackageManager):
 
     def commit(self, transaction: Transaction) -> None:
         super().commit(transaction)
-        for name in transaction.before.keys() | transaction.after.keys():
+        known = {package.name for package in self.available}
+        for name in known & (transaction.before.keys() | transaction.after.keys()):
             if name not in transaction.after:
                 for script in (self._root / "opt" / name / "bin").glob("*"):
                     script.unlink()

@@ -86,8 +86,9 @@ class Assignment(Record):
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
     ``undeploys_last``: a host that loses the service keeps it until the hosts that gain it have deployed it.
     ``registers_one``: only the active instance of the service registers, the others are ready to replace it.
-    ``reboot_allowed``: the deploy script may ask for a reboot with the status ``REBOOT_STATUS``. ``system`` is the operating system that a system
-    node wants; such an entry is no service, and has neither instances nor a package.
+    ``reboot_allowed``: the deploy script may ask for a reboot with the exit status ``REBOOT_STATUS``. ``system``
+    is the operating system that a system node wants; such an entry is no service, and has neither instances nor a
+    package.
     ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
     ``None``: it stops the fleet.
     """

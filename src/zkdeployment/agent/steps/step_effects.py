@@ -122,11 +122,11 @@ class StepEffects:
 
     def _change_controller(self, step: ChangeController) -> None:
         with self._adapters.notifier.uninterrupted():
-            transaction = self._adapters.packages.prepare(step.change)
+            transaction = self._prepare(step.change)
             managed = packages_to_register(step.registered, transaction.after, step.removed)
             self._adapters.files.managed.add(managed)
             with failpoints("commit-controller"):
-                self._commit(step.change, transaction)
+                self._commit(partial(self._prepare, step.change), transaction)
             with failpoints("clear-controller"):
                 self._adapters.files.clear_software(step.removed, ())
             self._adapters.files.managed.remove(step.removed)
@@ -311,7 +311,7 @@ class StepEffects:
         lock: ZooKeeperServiceLock | None = None,
         further: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Run a script with ``further`` variables; check the lease of ``lock`` last, because all else takes time."""
+        """Run a script with ``further`` variables; check the lease of ``lock`` last: all else takes time."""
         if isinstance(step, Undeploy | Deploy):
             path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
         else:

@@ -7,6 +7,7 @@ service. One transaction marks the record and writes the failure, so that the fa
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -20,7 +21,8 @@ from zkdeployment.publishing.store.cluster import (
     decode_published,
     recording_stop,
 )
-from zkdeployment.strategies.permission import PhaseReport, encode_report
+from zkdeployment.strategies.permission import PhaseReport
+from zkdeployment.strategies.store.agent_records import encode_report
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
@@ -76,9 +78,7 @@ def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
     due = [record for record in read_reboots(session) if record.is_due(now)]
     expired = []
     for record in due:
-        if commit_afresh(
-            session, lambda record=record: _expiring(session, record, now), f"report {record.host_name}"
-        ):
+        if commit_afresh(session, partial(_expiring, session, record, now), f"report {record.host_name}"):
             get_logger().critical("host-not-back", host=record.host_name, step=record.step)
             expired.append(record)
     return tuple(expired)

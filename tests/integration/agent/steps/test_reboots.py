@@ -1,0 +1,278 @@
+"""Updates of the operating system and reboots: recorded first, under a lock that outlives the agent."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import SCRIPT, Fleet, put_script
+from support.builders import make_package
+from support.waiting import wait_until
+from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.agents import RunningAgent
+
+OLD, NEW = "2026-10-16", "2026-11-20"
+
+
+class Machine:
+    """A host with an operating system of one package, and a reboot command that records its calls."""
+
+    def __init__(self, fleet: Fleet, host_id: str, **options: str) -> None:
+        self.calls = fleet.directory / f"{host_id}.reboots"
+        command = fleet.directory / "reboot"
+        command.write_text('#!/bin/sh\necho "$1" >> "$1.reboots"\n')
+        command.chmod(0o755)
+        reboot = f"{command} {fleet.directory / host_id}"
+        self.host = fleet.host(host_id, **{"reboots": "yes", "reboot-command": reboot, **options})
+        self.host.packages.put(make_package("bash", "5.1"))
+        self.host.packages.releases = {OLD: [make_package("bash", "5.1")], NEW: [make_package("bash", "5.2")]}
+        self.boot("boot-1")
+
+    def boot(self, boot_id: str) -> None:
+        place = self.host.root / "proc/sys/kernel/random/boot_id"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{boot_id}\n")
+
+    @property
+    def reboots(self) -> int:
+        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+    @property
+    def bash(self) -> list[str]:
+        return [package.version for package in self.host.packages.installed()["bash"]]
+
+    @property
+    def system(self) -> dict[str, object]:
+        file = self.host.root / "var/lib/zkdeployment/system"
+        value = json.loads(file.read_text()) if file.exists() else {}
+        assert isinstance(value, dict)
+        return value
+
+    @contextmanager
+    def reaching_its_reboot(self) -> Iterator[RunningAgent]:
+        """Run the agent until it has called the reboot command once more; its end is that of the machine."""
+        before = self.reboots
+        with self.host.agent() as agent:
+            wait_until(lambda: self.reboots > before, f"{self.host.id} reboots")
+            yield agent
+
+
+def wanted(fleet: Fleet, release: str, *hosts: str, **properties: object) -> None:
+    fleet.write("/os/web", {"type": "system", "release": release, "reboot": "always", **properties})
+    for host in hosts:
+        fleet.write(f"/os/web/deploy/{host}", {})
+
+
+def test_a_host_updates_reboots_and_verifies_the_boot_under_one_lock(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        record = fleet.get("/zkdeployment/reboots/h1")
+        assert (record["step"], record["boot_id"], record["count"]) == ("reboot for /os/web", "boot-1", 1)
+        assert fleet.get("/zkdeployment/busy/os,web")["kept"] is True
+    assert machine.bash == ["5.2"]
+    assert fleet.client.get_children("/hosts") == []
+
+    machine.boot("boot-2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert machine.reboots == 1
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+    assert machine.system["updated"]["release"] == NEW
+    assert "pending" not in machine.system
+
+
+def test_no_other_host_begins_while_one_reboots(fleet):
+    first, second = Machine(fleet, "h1"), Machine(fleet, "h2")
+    wanted(fleet, NEW, "h1", "h2")
+    fleet.set_version("r1")
+    with first.reaching_its_reboot():
+        pass
+    with second.host.agent():
+        waiting = "which has to complete reboot for /os/web"
+        wait_until(lambda: waiting in str(second.host.node.get("step")), "h2 waits for h1")
+        assert (second.reboots, second.bash) == (0, ["5.1"])
+        first.boot("boot-2")
+        with first.host.agent():
+            first.host.wait_for_version("r1")
+            wait_until(lambda: second.reboots == 1, "h2 reboots")
+            second.boot("boot-9")
+
+
+def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot_timeout=60)
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    with Session(fleet.connection) as session:
+        assert expire_reboots(session, time.time()) == ()
+        (record,) = read_reboots(session)
+        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert fleet.version is None
+        assert expire_reboots(session, time.time() + 61) == ()
+        assert read_reboots(session) == (replace(record, expired=True),)
+    stop = fleet.get("/zkdeployment/stops/h1")
+    assert stop["step"] == "reboot for /os/web"
+    assert "did not come back from its reboot within 60 s" in stop["reason"]
+
+    machine.boot("boot-2")
+    with machine.host.agent() as agent:  # it comes back late: it keeps the lock, and begins nothing
+        wait_until(lambda: machine.host.node, "h1 registers")
+        agent.wait_until_idle()
+        assert fleet.get("/zkdeployment/busy/os,web")["kept"] is True
+        assert fleet.client.get_children("/zkdeployment/reboots") == []
+        fleet.set_version("r1")
+        machine.host.wait_for_version("r1")
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_reboot_command_that_fails_is_a_failure_that_keeps_nothing(fleet):
+    machine = Machine(fleet, "h1", **{"reboot-command": "/bin/false"})
+    wanted(fleet, NEW, "h1")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        assert "the host cannot reboot: /bin/false failed with status 1" in machine.host.wait_for_error()
+        wait_until(lambda: fleet.version is None, "the fleet stops")
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+    assert machine.system["updated"]["release"] == NEW
+
+
+def test_a_host_that_needs_no_reboot_is_only_updated(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot="if needed")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert (machine.reboots, machine.bash) == (0, ["5.2"])
+
+
+def test_an_earlier_release_is_the_way_back(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot="never")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+        wanted(fleet, OLD, "h1", reboot="never")
+        fleet.set_version("r2")
+        machine.host.wait_for_version("r2")
+    assert machine.bash == ["5.1"]
+
+
+def test_an_update_that_cannot_be_prepared_changes_nothing(fleet):
+    machine = Machine(fleet, "h1")
+    put_script(machine.host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    wanted(fleet, "2026-99-99", "h1")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        assert "no repository has the release 2026-99-99" in machine.host.wait_for_error()
+    assert (fleet.calls(), machine.bash, machine.reboots) == ([], ["5.1"], 0)
+
+
+ASKING = SCRIPT + '[ "$ZKDEPLOYMENT_REBOOTS" = 1 ] || exit 102\n'
+
+
+@pytest.fixture
+def asking(fleet: Fleet) -> Machine:
+    """Return a host whose deploy script asks for one reboot."""
+    machine = Machine(fleet, "h1")
+    put_script(machine.host.root, "foo", ASKING)
+    fleet.service("/who/myfoo", "foo", None, h1=1)
+    machine.host.packages.put(make_package("foo", "1.0"))
+    return machine
+
+
+def test_a_script_may_ask_for_a_reboot_if_its_service_permits_that(fleet, asking):
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed"})
+    fleet.set_version("r1")
+    with asking.reaching_its_reboot():
+        assert fleet.get("/zkdeployment/reboots/h1")["step"] == "deploy /who/myfoo 0"
+    asking.boot("boot-2")
+    with asking.host.agent():
+        asking.host.wait_for_version("r1")
+    assert asking.reboots == 1
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"] * 2
+    assert asking.system == {}
+
+
+def test_without_permission_the_status_of_a_reboot_is_a_failure(fleet, asking):
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0"})
+    fleet.set_version("r1")
+    with asking.host.agent():
+        assert "102" in asking.host.wait_for_error()
+    assert asking.reboots == 0
+
+
+def test_a_script_that_asks_for_ever_fails_after_three_reboots(fleet, asking):
+    put_script(asking.host.root, "foo", SCRIPT + "exit 102\n")
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed"})
+    fleet.set_version("r1")
+    for number in range(3):
+        with asking.reaching_its_reboot():
+            pass
+        asking.boot(f"boot-{number + 2}")
+    with asking.host.agent():
+        assert "asks for another reboot after 3 reboots" in asking.host.wait_for_error()
+    assert asking.reboots == 3
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+
+
+#: Where an agent dies, and the number of reboot commands until the host is done.
+CRASHES = [
+    ("before:record-reboot", 1),
+    ("after:record-reboot", 1),
+    ("after:publish-reboot", 1),
+    ("after:reboot", 2),
+]
+
+
+@pytest.mark.parametrize(("point", "commands"), CRASHES)
+def test_an_agent_killed_at_any_point_of_a_reboot_is_completed_by_the_next(fleet, point, commands):
+    machine = Machine(fleet, "h1", packages="none")
+    wanted(fleet, NEW, "h1", update="none")
+    fleet.set_version("r1")
+    with machine.host.process(failpoints=f"{point}=kill") as agent:
+        agent.wait()
+    assert fleet.version == "r1"
+    with machine.reaching_its_reboot():
+        assert machine.reboots == commands
+    machine.boot("boot-2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert machine.reboots == commands
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+@pytest.mark.parametrize(
+    "point",
+    [f"{when}:{what}" for what in ("end-reboot", "note-boot", "settle-system") for when in ("before", "after")],
+)
+def test_an_agent_killed_after_the_boot_reboots_no_second_time(fleet, point):
+    machine = Machine(fleet, "h1", packages="none")
+    wanted(fleet, NEW, "h1", update="none")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    machine.boot("boot-2")
+    with machine.host.process(failpoints=f"{point}=kill") as agent:
+        agent.wait()
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert machine.reboots == 1
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert fleet.client.get_children("/zkdeployment/busy") == []

@@ -1,0 +1,48 @@
+"""The state of a host's system on its disk, and the records of reboots."""
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.machine.reboots import RebootRecord, SystemState
+from zkdeployment.base.system import WantedSystem
+
+NODE = WantedSystem("/os/web", "2026-11-20", ("kernel*",), exclude=("postgresql*",))
+RECORD = RebootRecord("h1", "h1.example.com", "r1", 7, "/os/web", 0, "reboot for /os/web", "boot-1", 100.0, 1000.0)
+
+
+def test_a_state_survives_its_form():
+    state = SystemState().after_update(NODE, 50.0).rebooting(RECORD)
+    assert SystemState.from_json(state.to_json()) == state
+    assert SystemState().to_json() == {}
+
+
+def test_a_reboot_is_counted_when_it_begins_and_when_the_host_has_booted():
+    begun = SystemState().after_update(NODE, 50.0).rebooting(RECORD)
+    assert (begun.pending, begun.begun, begun.boots) == (RECORD, {"/os/web 0": 1}, {})
+    assert begun.booted("boot-1") == begun
+    back = begun.booted("boot-2")
+    assert (back.pending, back.begun, back.boots) == (None, {"/os/web 0": 1}, {"/os/web 0": 1})
+    assert back.booted("boot-3") == back
+
+
+@pytest.mark.parametrize("end", [lambda state: state.settled(NODE), lambda state: state.after_update(NODE, 60.0)])
+def test_the_end_of_a_step_forgets_its_reboots_only(end):
+    other = replace(RECORD, path="/shop/db", number=1)
+    state = SystemState(updated=NODE).rebooting(RECORD).booted("boot-2").rebooting(other)
+    ended = end(state)
+    assert ended.begun == {"/shop/db 1": 1}
+    assert ended.boots == {}
+    assert ended.pending == other
+    assert ended.completed(Deployment("/shop/db", 1)).pending is None
+
+
+def test_a_deadline_that_passed_is_the_failure_of_the_host_at_its_step():
+    assert not RECORD.is_due(1000.0)
+    assert RECORD.is_due(1000.1)
+    assert not replace(RECORD, expired=True).is_due(1000.1)
+    stop = RECORD.failure(1200.0)
+    assert str(stop).startswith("h1.example.com (h1) failed at reboot for /os/web of r1: the host did not")
+    assert "within 900 s" in stop.reason
+    assert RECORD.failed == DeploymentFailure(7, "reboot for /os/web", "/os/web", 0)
