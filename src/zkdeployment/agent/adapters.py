@@ -56,6 +56,9 @@ class PackageManager(Protocol):
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of those installed ``packages`` whose deploy or role script is missing or damaged."""
 
+    def installed_since(self, time: float) -> frozenset[str]:
+        """Return the names of the packages that were installed after a time in seconds since the epoch."""
+
     def prepare(self, change: PackageChange) -> Transaction:
         """Resolve, download, verify and test a change without changing the host.
 

@@ -230,6 +230,7 @@ class FakePackageManager:
         self.crash = False
         self.stuck = False
         self.lost: set[str] = set()
+        self.recent: set[str] = set()
         self.releases: dict[str, Sequence[Package]] = {}
         self._known = dict(self.available)
         self._installed: Packages = by_name(installed)
@@ -250,6 +251,10 @@ class FakePackageManager:
     def installonly(self) -> frozenset[str]:
         """Return the names of the installed packages of which several versions may be installed."""
         return frozenset(name for name in self._installed if name in self._kept_beside())
+
+    def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  the fake has no clock
+        """Return the names in ``recent``."""
+        return frozenset(self.recent & self._installed.keys())
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of packages whose scripts are missing."""

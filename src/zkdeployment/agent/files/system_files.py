@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.rules.rebooting import newest_kernel
 from zkdeployment.base.errors import HostFilesError, ProgramError, RebootError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.machine.reboots import SystemState
+from zkdeployment.base.system import RebootFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from zkdeployment.agent.adapters import PackageManager
 
 _BOOT_ID = Path("proc/sys/kernel/random/boot_id")
+_KERNEL = Path("proc/sys/kernel/osrelease")
+_STATISTICS = Path("proc/stat")
+
+#: The program of dnf that reports the packages that ask for a reboot; one line for each, with an asterisk.
+_REPORTER = "needs-restarting"
+_REPORTED = re.compile(r"^ +\* (\S+)", re.MULTILINE)
 
 #: Seconds after which a reboot command that has not ended is killed.
 _PATIENCE = 60.0
-
-
-def _none_asks() -> tuple[str, ...]:
-    return ()
 
 
 @dataclass(eq=False, repr=False)
@@ -30,13 +39,11 @@ class SystemFiles:
     """The operating system below ``root``. Reads and writes raise ``HostFilesError``.
 
     ``may_reboot`` is whether the configuration permits reboots, ``command`` the command that reboots the host.
-    ``asking`` returns the packages that ask for a reboot.
     """
 
     root: Path
     may_reboot: bool = False
     command: Sequence[str] = ("systemctl", "reboot")
-    asking: Callable[[], tuple[str, ...]] = _none_asks
     _file: JsonFile[SystemState] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,14 +61,49 @@ class SystemFiles:
 
     def boot_id(self) -> str:
         """Return the id of the present boot."""
-        for place in (self.root / _BOOT_ID, Path("/") / _BOOT_ID):
+        return self._read(_BOOT_ID)
+
+    def booted(self) -> float:
+        """Return when the host booted, in seconds since the epoch."""
+        match = re.search(r"^btime (\d+)$", self._read(_STATISTICS), re.MULTILINE)
+        if match is None:
+            raise HostFilesError(f"/{_STATISTICS} has no time of the boot (btime)")
+        return float(match[1])
+
+    def facts(self, packages: PackageManager) -> RebootFacts:
+        """Return the facts that decide whether the host needs a reboot; raises ``PackageError``."""
+        booted = self.booted()
+        return RebootFacts(
+            boot_id=self.boot_id(),
+            booted=booted,
+            kernel=self._read(_KERNEL),
+            installed_kernel=newest_kernel(packages.installed()),
+            changed=packages.installed_since(booted),
+            reported=self._reported(),
+        )
+
+    def _reported(self) -> frozenset[str] | None:
+        """Return the packages that dnf's own program reports; ``None`` for a scratch root, or without it."""
+        program = shutil.which(_REPORTER)
+        if self.root != Path("/") or program is None:
+            return None
+        try:
+            done = process.run([program, "-r"], env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=_PATIENCE)
+        except ProgramError as error:
+            get_logger().warning("reboot-reasons-unknown", reason=str(error))
+            return None
+        return frozenset(_REPORTED.findall(done.stdout))
+
+    def _read(self, name: Path) -> str:
+        """Return the content of a file of the kernel; a scratch root may have its own."""
+        for place in (self.root / name, Path("/") / name):
             try:
                 return place.read_text(encoding="ascii").strip()
             except FileNotFoundError:
                 continue
             except (OSError, UnicodeDecodeError) as error:
-                raise HostFilesError(f"cannot read the boot id {place}: {error}") from error
-        raise HostFilesError(f"this machine has no boot id: expected it in /{_BOOT_ID}")
+                raise HostFilesError(f"cannot read {place}: {error}") from error
+        raise HostFilesError(f"this machine has no /{name}")
 
     def reboot(self) -> None:
         """Call the command that reboots the host; raises ``RebootError`` if it fails."""

@@ -150,6 +150,9 @@ _REPORT = ("--setopt=debuglevel=2", "--setopt=errorlevel=3", "--setopt=rpmverbos
 _WRITTEN = ("var/cache", "var/lib", "usr/lib/sysimage")
 _LEAST_SPACE = 1 << 20
 
+#: The directory of dnf's variables below the root.
+VARIABLES = "etc/dnf/vars"
+
 #: The time limit in seconds for a call that changes nothing; dnf abandons a dead server much earlier.
 _TIMEOUT = 3600.0
 
@@ -412,7 +415,7 @@ class DnfCommand:
             f"--config={self._home / 'dnf.conf'}",
             f"--releasever={_release()}",
             *plugins,
-            "--setopt=varsdir=/dev/null",
+            f"--setopt=varsdir={self._root / VARIABLES}",
         )
 
     def _make_home(self) -> None:

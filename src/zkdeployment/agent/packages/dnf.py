@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.packages.command import DnfCommand, HeldDnf, Repositories
 from zkdeployment.agent.packages.failures import LockedError, StaleError, report_disk_errors
 from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase
+from zkdeployment.agent.packages.system_update import SystemUpdates
 from zkdeployment.agent.packages.transaction import (
     DnfTransaction,
     Entry,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
+    from zkdeployment.base.system import SystemChange
 
 _log = get_logger()
 
@@ -105,11 +107,21 @@ class Dnf:
         return self._dnf.retry_while_locked(self._preparation.prepare, change)
 
     @report_disk_errors()
+    def prepare_system(self, change: SystemChange) -> DnfTransaction:
+        """Prepare an update of the operating system; raise ``PackageError`` if it is impossible."""
+        return self._dnf.retry_while_locked(self._updates.prepare, change)
+
+    @report_disk_errors()
+    def installed_since(self, time: float) -> frozenset[str]:
+        return self._database.installed_since(time)
+
+    @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:
         """Make the transaction; if a signal handler raises meanwhile, dnf finishes alone and the journal stays."""
         if not isinstance(transaction, DnfTransaction):
             raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
         if not transaction.items:
+            self._updates.keep_release(transaction)
             return
         try:
             self._dnf.retry_while_locked(self._commit, transaction)
@@ -117,6 +129,7 @@ class Dnf:
             self._held.release(transaction.directory)
             _discard(transaction.directory)
             raise
+        self._updates.keep_release(transaction)
         _discard(transaction.directory)
 
     @report_disk_errors()
@@ -154,6 +167,10 @@ class Dnf:
         return Preparation(
             self._state, self._dnf, self._held, self._database, cache=self._cache, originals=self._originals
         )
+
+    @cached_property
+    def _updates(self) -> SystemUpdates:
+        return SystemUpdates(self._root, self._dnf, self._held, self._database, self._preparation)
 
     @cached_property
     def _rollback(self) -> Rollback:

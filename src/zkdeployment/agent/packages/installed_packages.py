@@ -91,6 +91,12 @@ class RpmDatabase:
         done = self._query("-q", "--qf", rf"{_COLUMNS}\n", "--whatprovides", *capabilities, may_lack=True)
         return frozenset(package.name for package in parse(done.stdout))
 
+    def installed_since(self, time: float) -> frozenset[str]:
+        """Return the names of the packages that were installed after a time in seconds since the epoch."""
+        rows = self._query("-qa", "--qf", r"%{INSTALLTIME} %{NAME}\n").stdout.split("\n")
+        installed = (row.partition(" ") for row in rows if row)
+        return frozenset(name for when, _, name in installed if int(when) > time)
+
     def kept_beside(self) -> frozenset[str]:
         """Return the capabilities of packages of which dnf keeps several versions (``installonlypkgs``)."""
         found = set(_INSTALLONLY)

@@ -41,6 +41,9 @@ class NoPackages:
     def installonly(self) -> frozenset[str]:
         return frozenset()
 
+    def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  as in the protocol
+        return frozenset()
+
     def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
         return frozenset()
 

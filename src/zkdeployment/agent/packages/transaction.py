@@ -43,7 +43,7 @@ from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.packages import Action, Item, word_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.packages.replays import Replay, Replays
     from zkdeployment.base.plan import PackageChange
@@ -117,7 +117,8 @@ class DnfTransaction:
 
     ``directory`` holds the downloads and dnf's output. ``replay`` is the transaction file, ``None`` until that is
     necessary. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages that
-    zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept.
+    zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept. ``release`` is
+    that of an update of the operating system.
     """
 
     before: Packages
@@ -131,6 +132,7 @@ class DnfTransaction:
     wanted: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
+    release: str | None = None
 
 
 def replay_of(transaction: DnfTransaction, replays: Replays) -> Replay:
@@ -378,7 +380,7 @@ class Downloads:
             self._download_beside(options, specs)
         files = self.read(directory)
         command = [*sources, "install", *(["--allowerasing"] if remove else []), *specs]
-        return Resolved(files, remove | self._replaced(files, installed, command))
+        return Resolved(files, remove | self.replaced(files, installed, command))
 
     def _download_beside(self, options: Sequence[str], specs: Sequence[str]) -> None:
         try:
@@ -388,7 +390,7 @@ class Downloads:
             # transaction decides.
             self._dnf.run(*options, "install", "--downloadonly", "--allowerasing", *specs)
 
-    def _replaced(
+    def replaced(
         self, files: Collection[RpmFile], installed: Packages, command: Sequence[str]
     ) -> frozenset[Package]:
         """Return the installed packages that these downloads of a ``command`` replace.
@@ -476,7 +478,7 @@ class Preparation:
         self._database = database
         self._cache = cache
         self._originals = originals
-        self._downloads = Downloads(dnf, held, database)
+        self.downloads = Downloads(dnf, held, database)
 
     def prepare(self, change: PackageChange) -> DnfTransaction:
         """Return the tested transaction for a change; raises ``PackageError`` for an impossible change."""
@@ -491,10 +493,16 @@ class Preparation:
             remove=sorted(needed.remove),
             reinstall=sorted(needed.reinstall),
         )
+        with self.directory() as directory:
+            return self._prepare_in(directory, before, needed)
+
+    @contextlib.contextmanager
+    def directory(self) -> Iterator[Path]:
+        """Return a new directory for a transaction, which is removed if the block fails."""
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="prepared-", dir=self._state))
         try:
-            return self._prepare_in(directory, before, needed)
+            yield directory
         except BaseException:
             self._held.release(directory)
             shutil.rmtree(directory, ignore_errors=True)
@@ -511,9 +519,28 @@ class Preparation:
                 f"the package change ({_described(change)}) {'; '.join(refused)}; make that change by other"
                 " means first"
             )
+        transaction = self.with_files(directory, before, after, changes, files)
+        return self.tested(
+            replace(
+                transaction,
+                wanted=frozenset(change.want),
+                managed=change.managed,
+                preserve=change.preserve,
+            )
+        )
+
+    def with_files(
+        self,
+        directory: Path,
+        before: Packages,
+        after: Packages,
+        changes: tuple[Item, ...],
+        files: tuple[RpmFile, ...],
+    ) -> DnfTransaction:
+        """Return the transaction with the files that a rollback needs."""
         replaced = {item.before for item in changes if item.before is not None and item.before != item.after}
         cached = self._cache_replaced(replaced, directory / "replaced")
-        transaction = DnfTransaction(
+        return DnfTransaction(
             before=before,
             after=after,
             reversible={file.package for file in cached} == replaced,
@@ -521,15 +548,16 @@ class Preparation:
             directory=directory,
             files=files,
             entry=journal_entry(changes, before, trusted=all(file.trusted for file in cached)),
-            wanted=frozenset(change.want),
-            managed=change.managed,
-            preserve=change.preserve,
         )
-        if self._held.confirm(directory, changes):
+
+    def tested(self, transaction: DnfTransaction) -> DnfTransaction:
+        """Return the transaction with its file, tested by rpm unless that was done for the download."""
+        changes = transaction.items
+        if self._held.confirm(transaction.directory, changes):
             return transaction
         replay = replay_of(transaction, self._dnf.replays)
         transaction = replace(transaction, replay=replay)
-        obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
+        obsoleted = {name for file in transaction.files for name in file.obsoletes} & transaction.before.keys()
         if obsoleted or any(item.action in {Action.REMOVE, Action.REINSTALL} for item in changes):
             # rpm's test during the download covered other packages than this transaction.
             self._dnf.run("--setopt=tsflags=test", *replay.arguments, alone=replay.alone)
@@ -546,7 +574,7 @@ class Preparation:
         }
         wanted = {name: version for name, version in change.want.items() if name not in leftovers}
         removed = frozenset(package for name in change.remove for package in before[name])
-        resolved = self._downloads.obtain(
+        resolved = self.downloads.obtain(
             wanted, directory, installed=before, remove=removed, sources=self._sources_of_originals()
         )
         gone = resolved.removed.union(*leftovers.values())
@@ -576,9 +604,9 @@ class Preparation:
             downloaded = directory / "again"
             downloaded.mkdir()
             with contextlib.suppress(NotAvailableError):
-                for file in self._downloads.obtain_again(lacking, downloaded):
+                for file in self.downloads.obtain_again(lacking, downloaded):
                     file.path.rename(directory / file.path.name)
-        files = tuple(file for file in self._downloads.read(directory) if file.package in installed)
+        files = tuple(file for file in self.downloads.read(directory) if file.package in installed)
         if missing := set(installed) - {file.package for file in files}:
             listed = ", ".join(sorted(package.nevra for package in missing))
             raise PackageError(
@@ -599,7 +627,7 @@ class Preparation:
         cached = self._cache.find(replaced)
         if lacking := set(replaced) - {file.package for file in cached}:
             try:
-                self._cache.keep(self._downloads.obtain_again(lacking, directory))
+                self._cache.keep(self.downloads.obtain_again(lacking, directory))
             except PackageError as error:
                 names = sorted(package.nevra for package in lacking)
                 _log.warning("packages-not-reversible", packages=names, reason=str(error))

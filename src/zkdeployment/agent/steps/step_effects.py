@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
+from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.agent.rules.system import must_reboot
 from zkdeployment.agent.rules.undeploying import installed_packages
 from zkdeployment.base.daemon.failpoints import failpoints
@@ -202,7 +203,7 @@ class StepEffects:
     def _reboot(self, step: Reboot, lock: ZooKeeperServiceLock | None) -> None:
         """Reboot if that is still needed; otherwise record that the system node is complete."""
         system = self._adapters.system
-        reasons = system.asking() if step.is_conditional else ()
+        reasons = reboot_reasons(system.facts(self._adapters.packages)) if step.is_conditional else ()
         if must_reboot(step.system, system.state(), reasons, may_reboot=system.may_reboot):
             get_logger().info("reboot-needed", reasons=reasons)
             self._reboots.reboot(step, step.system.timeout, lock)

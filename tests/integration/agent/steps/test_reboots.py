@@ -160,6 +160,21 @@ def test_a_host_that_needs_no_reboot_is_only_updated(fleet):
     assert (machine.reboots, machine.bash) == (0, ["5.2"])
 
 
+def test_a_host_reboots_if_an_updated_package_asks_for_it_and_verifies_that_none_does(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot="if needed")
+    machine.host.packages.put(make_package("kernel-core", "5.14"))
+    machine.host.packages.recent = {"kernel-core"}
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    machine.boot("boot-2")
+    machine.host.packages.recent = set()
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert machine.reboots == 1
+
+
 def test_an_earlier_release_is_the_way_back(fleet):
     machine = Machine(fleet, "h1")
     wanted(fleet, NEW, "h1", reboot="never")

@@ -72,7 +72,9 @@ class OrderSocket:
 class OrderedInstall(InstallCommand):
     """``dnf zkdeployment-install PACKAGE...``: tests an installation, and makes it when it is ordered to.
 
-    Each option ``--remove`` names an installed package that the same transaction removes.
+    Each option ``--remove`` names an installed package that the same transaction removes. With ``--sync`` the
+    installed packages get the versions of the repositories instead, as ``dnf distro-sync`` does; with dnf's option
+    ``--security``, they get those updates that fix security problems. The package ``*`` stands for all.
     """
 
     aliases = ("zkdeployment-install",)
@@ -83,13 +85,25 @@ class OrderedInstall(InstallCommand):
         """Add the option to that of the command."""
         InstallCommand.set_argparser(parser)
         parser.add_argument("--remove", action="append", default=[])
+        parser.add_argument("--sync", action="store_true")
 
     def run(self):
         """Mark the packages to install and to remove."""
         for package in self.base.sack.query().installed():
             if str(package) in self.opts.remove:
                 self.base.goal.erase(package, clean_deps=False)
-        super().run()
+        if self.opts.sync:
+            self._synchronize()
+        else:
+            super().run()
+
+    def _synchronize(self):
+        if self.opts.security:
+            self.cli._populate_update_security_filter(self.opts)
+            self.base.upgrade_all()
+            return
+        for name in self.opts.pkg_specs:
+            self.base.distro_sync(None if name == "*" else name)
 
     def configure(self):
         """Make dnf test its transaction, and remember the state of rpm's database before dnf reads it."""

@@ -1,0 +1,116 @@
+"""Updates of the operating system with dnf: all packages, security updates or named packages of one release.
+
+The packages of a release come from repositories whose URLs contain dnf's variable ``release``. A release may be
+earlier than the present one: its packages then replace later ones. The transaction is made, verified and rolled
+back like every other (``dnf``, ``transaction``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
+from zkdeployment.base import packages
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.machine import files as durable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.agent.packages.installed_packages import RpmDatabase
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.system import SystemChange
+
+
+#: The directories of the variables of the machine's own dnf.
+_VARIABLES = ("/etc/yum/vars", "/etc/dnf/vars")
+
+
+@dataclass(frozen=True)
+class SystemUpdates:
+    """Prepares updates of the operating system below ``root``."""
+
+    root: Path
+    dnf: DnfCommand
+    held: HeldDnf
+    database: RpmDatabase
+    preparation: Preparation
+
+    def prepare(self, change: SystemChange) -> DnfTransaction:
+        """Return the tested transaction of an update; raises ``PackageError`` if the update is impossible."""
+        before = self.database.installed()
+        names = [] if isinstance(change.update, str) else matching_names(change.update, before)
+        if change.update == "none" or (not names and not isinstance(change.update, str)):
+            return DnfTransaction(before, before, release=change.release)
+        try:
+            with self.preparation.directory() as directory:
+                return self._prepare_in(directory, before, change, names)
+        except PackageError as error:
+            reason = f"cannot update the system to release {change.release}: {error}"
+            raise type(error)(reason, retry_helps=error.retry_helps) from error
+
+    def keep_release(self, transaction: DnfTransaction) -> None:
+        """Record the release of a completed update as dnf's variable, which people's dnf then uses, too."""
+        if transaction.release is None:
+            return
+        directory = self.root / VARIABLES
+        directory.mkdir(parents=True, exist_ok=True)
+        durable.replace(directory / "release", f"{transaction.release}\n".encode(), mode=0o644)
+
+    def _prepare_in(
+        self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
+    ) -> DnfTransaction:
+        resolved = self._obtain(directory, before, change, names)
+        after = packages.changed(before, [file.package for file in resolved.files], resolved.removed)
+        changes = packages.items(before, after)
+        fixed = {item.name for item in changes} & {*change.kept, *matching_names(change.exclude, before)}
+        if fixed:
+            raise PackageError(
+                f"the update would change {', '.join(sorted(fixed))}, but packages of services and excluded ones stay"
+                " unchanged; exclude the packages that require the change"
+            )
+        transaction = replace(
+            self.preparation.with_files(directory, before, after, changes, resolved.files),
+            release=change.release,
+            wanted=frozenset(item.name for item in changes),
+        )
+        return self.preparation.tested(transaction) if changes else transaction
+
+    def _obtain(self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]) -> Resolved:
+        """Download an update of the packages ``names`` (empty: all of them), and let rpm test it.
+
+        dnf is held if possible.
+        """
+        options = [
+            *self._with_release(change.release, directory),
+            *(f"--exclude={name}" for name in sorted({*change.kept, *change.exclude})),
+        ]
+        fetching = [*options, "--refresh", f"--setopt=destdir={directory}"]
+        security = ["--security"] if change.update == "security" else []
+        removed = self.held.prepare(directory, [*fetching, *security], ["--sync", *(names or ["*"])])
+        if removed is not None:
+            return Resolved(self.preparation.downloads.read(directory), removed)
+        command = ["upgrade", *security] if security else ["distro-sync", *names]
+        self.dnf.run(*fetching, "--setopt=tsflags=test", *command)
+        files = self.preparation.downloads.read(directory)
+        return Resolved(files, self.preparation.downloads.replaced(files, before, [*options, *command]))
+
+    def _with_release(self, release: str, directory: Path) -> Sequence[str]:
+        """Return the options that give dnf's variable ``release`` a value; dnf 4 reads it below ``directory``."""
+        if self.dnf.replays.generation == 5:
+            return [f"--setvar=release={release}"]
+        variables = directory / "vars"
+        variables.mkdir()
+        (variables / "release").write_text(f"{release}\n", encoding="utf-8")
+        others = _VARIABLES if self.root == Path("/") else [str(self.root / VARIABLES)]
+        return [f"--setopt=varsdir={','.join([*others, str(variables)])}"]
+
+
+def matching_names(patterns: Iterable[str], installed: Packages) -> list[str]:
+    """Return the names of installed packages that match any of these patterns, sorted."""
+    wanted = tuple(patterns)
+    return sorted(name for name in installed if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted))

@@ -1,0 +1,45 @@
+"""Decides whether a host needs a reboot, from the packages that were installed since it booted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.packages import order_key
+
+if TYPE_CHECKING:
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.system import RebootFacts
+
+#: The packages whose update takes effect only after a reboot, as dnf's ``needs-restarting`` lists them.
+NEEDS_REBOOT = frozenset(
+    [
+        "dbus",
+        "dbus-broker",
+        "dbus-daemon",
+        "glibc",
+        "kernel",
+        "kernel-core",
+        "kernel-rt",
+        "kernel-rt-core",
+        "linux-firmware",
+        "microcode_ctl",
+        "systemd",
+    ]
+)
+
+#: The packages that contain a kernel, the most exact name first.
+_KERNELS = ("kernel-core", "kernel-rt-core", "kernel")
+
+
+def reboot_reasons(facts: RebootFacts) -> tuple[str, ...]:
+    """Return the packages that ask for a reboot, sorted; those that ``needs-restarting`` reports count, too."""
+    return tuple(sorted((facts.changed & NEEDS_REBOOT) | (facts.reported or frozenset())))
+
+
+def newest_kernel(installed: Packages) -> str | None:
+    """Return the release of the newest installed kernel as ``uname -r`` prints it; ``None`` without kernels."""
+    for name in _KERNELS:
+        if kernels := installed.get(name):
+            newest = max(kernels, key=order_key)
+            return f"{newest.version}-{newest.release}.{newest.arch}"
+    return None

@@ -1,0 +1,176 @@
+"""Updates of the operating system with a real dnf: two snapshots of a repository, with advisories and a kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.hosts.packages import AvailablePackage
+from support.hosts.rpms import made_once
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.system import SystemChange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from zkdeployment.base.system import Extent
+
+OLD, NEW, BROKEN = "2026-10-16", "2026-11-20", "2026-12-18"
+
+KERNEL = "installonlypkg(kernel)"
+
+SNAPSHOTS = {
+    OLD: (
+        AvailablePackage(name="bash", version="5.1"),
+        AvailablePackage(name="tool", version="1.0"),
+        AvailablePackage(name="kernel-core", version="5.14.1", provides=(KERNEL,), directory="kernel-1"),
+        AvailablePackage(name="postgresql-server", version="15.0"),
+        AvailablePackage(name="app", version="1.0", script=True),
+        AvailablePackage(name="former", version="1.0"),
+    ),
+    NEW: (
+        AvailablePackage(name="bash", version="5.2"),
+        AvailablePackage(name="tool", version="1.1", requires={"part": "1.0"}),
+        AvailablePackage(name="part", version="1.0"),
+        AvailablePackage(name="kernel-core", version="5.14.2", provides=(KERNEL,), directory="kernel-2"),
+        AvailablePackage(name="postgresql-server", version="15.1"),
+        AvailablePackage(name="app", version="2.0", script=True),
+        AvailablePackage(name="successor", version="2.0", obsoletes=("former < 2",)),
+    ),
+    BROKEN: (AvailablePackage(name="bash", version="5.3", fails="pre"),),
+}
+
+_ADVISORY = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<updates><update from="security@example.com" status="final" type="security" version="1">
+<id>EX-2026:1</id><title>tool</title><severity>Important</severity><issued date="2026-11-19"/>
+<pkglist><collection short="x"><name>x</name>
+<package name="tool" version="1.1" release="1" epoch="0" arch="noarch" src="tool.src.rpm">
+<filename>tool-1.1-1.noarch.rpm</filename></package>
+</collection></pkglist></update></updates>
+"""
+
+
+@pytest.fixture(scope="session")
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with one repository for each release."""
+
+    def make(directory: Path) -> None:
+        for release, offers in SNAPSHOTS.items():
+            place = directory / release
+            place.mkdir(parents=True)
+            for offer in offers:
+                offer.build(place)
+            subprocess.run(["createrepo_c", "-q", place], check=True)
+        advisory = directory / "updateinfo.xml"
+        advisory.write_text(_ADVISORY, encoding="utf-8")
+        subprocess.run(
+            ["modifyrepo_c", advisory, directory / NEW / "repodata"], check=True, stdout=subprocess.DEVNULL
+        )
+
+    return made_once(tmp_path_factory, "snapshots", make)
+
+
+class System:
+    """A host with all packages of the old release."""
+
+    def __init__(self, directory: Path, snapshots: Path, *, waits: bool) -> None:
+        self.root = directory / "root"
+        definitions = directory / "definitions"
+        definitions.mkdir()
+        (definitions / "os.repo").write_text(
+            f"[os]\nname=os\nbaseurl={snapshots.as_uri()}/$release/\ngpgcheck=0\nenabled=1\n", encoding="utf-8"
+        )
+        variables = self.root / "etc/dnf/vars"
+        variables.mkdir(parents=True)
+        (variables / "release").write_text(f"{OLD}\n", encoding="utf-8")
+        self.manager = Dnf(self.root, (str(definitions),), patience=0.5, gap=0)
+        if not waits:
+            setattr(self.manager._held, "can_prepare", lambda _directory: False)  # noqa: B010
+        self.manager.installed()
+        self.rpm("-i", "--nodeps", *map(str, sorted((snapshots / OLD).glob("*.rpm"))))
+
+    def rpm(self, *arguments: str) -> str:
+        argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *arguments]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+    @property
+    def versions(self) -> dict[str, list[str]]:
+        return {name: sorted(each.version for each in same) for name, same in self.manager.installed().items()}
+
+    @property
+    def release(self) -> str:
+        return (self.root / "etc/dnf/vars/release").read_text(encoding="utf-8").strip()
+
+    def update(self, release: str = NEW, extent: Extent = "all", *, exclude: Sequence[str] = ()) -> None:
+        change = SystemChange(release, extent, tuple(exclude), frozenset({"app", "zkdeployment"}))
+        self.manager.commit(self.manager.prepare_system(change))
+
+
+@pytest.fixture(params=[pytest.param(True, id="held"), pytest.param(False, id="replayed")])
+def system(request: pytest.FixtureRequest, tmp_path: Path, snapshots: Path) -> System:
+    return System(tmp_path, snapshots, waits=request.param)
+
+
+BEFORE = {offer.name: [offer.version] for offer in SNAPSHOTS[OLD]}
+
+AFTER = {
+    "bash": ["5.2"],
+    "tool": ["1.1"],
+    "part": ["1.0"],
+    "kernel-core": ["5.14.1", "5.14.2"],
+    "postgresql-server": ["15.0"],
+    "app": ["1.0"],
+    "successor": ["2.0"],
+}
+
+
+def test_a_release_updates_everything_but_excluded_packages_and_those_of_services(system):
+    begun = time.time() - 1
+    system.update(exclude=["postgresql*"])
+    assert system.versions == AFTER
+    assert system.release == NEW
+    assert system.manager.installed_since(begun) >= {"bash", "kernel-core"}
+    system.update(exclude=["postgresql*"])
+    assert system.versions == AFTER
+
+
+def test_an_earlier_release_brings_the_former_versions_back(system):
+    system.update(NEW, ("bash", "tool"))
+    assert (system.versions["bash"], system.versions["tool"]) == (["5.2"], ["1.1"])
+    system.update(OLD, ("bash",))
+    assert (system.versions["bash"], system.versions["tool"], system.release) == (["5.1"], ["1.1"], OLD)
+
+
+def test_security_updates_only_packages_with_advisories(system):
+    system.update(NEW, "security")
+    assert system.versions == {**BEFORE, "tool": ["1.1"], "part": ["1.0"]}
+
+
+def test_patterns_select_installed_packages(system):
+    system.update(NEW, ("kernel*", "nothing*"))
+    assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
+    system.update(NEW, ("absent",))
+    assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
+
+
+def test_no_update_only_keeps_the_release(system):
+    system.update(NEW, "none")
+    assert (system.versions, system.release) == (BEFORE, NEW)
+
+
+def test_a_release_that_no_repository_has_changes_nothing(system):
+    with pytest.raises(PackageError, match="cannot update the system to release 2026-99-99"):
+        system.update("2026-99-99")
+    assert (system.versions, system.release) == (BEFORE, OLD)
+
+
+def test_a_failed_update_is_rolled_back_and_keeps_its_release(system):
+    with pytest.raises(PackageError, match="bash"):
+        system.update(BROKEN)
+    assert (system.versions, system.release) == (BEFORE, OLD)
