@@ -6,7 +6,7 @@ in ``agent.rules``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -70,13 +70,14 @@ class WantedSystem(Record):
     generation: Annotated[int, OMITTED] = 1
     timeout: Annotated[int, Key("reboot_timeout", omit=True)] = REBOOT_TIMEOUT
 
-    def is_updated_by(self, other: WantedSystem | None) -> bool:
-        """Whether the completed update of ``other`` is the one that this node wants."""
-        return other is not None and _update_of(other) == _update_of(self)
+    def is_update_after(self, before: WantedSystem | None) -> bool:
+        """Whether a host that wanted the system ``before`` has another update to make.
 
-
-def _update_of(system: WantedSystem) -> tuple[object, ...]:
-    return system.release, system.update, system.exclude, system.generation
+        Another node, another rule for reboots or another time limit is no update.
+        """
+        if before is None:
+            return True
+        return self != replace(before, path=self.path, reboot=self.reboot, timeout=self.timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,12 @@ import pytest
 
 from support.builders import make_inventory, make_known_host, make_package
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.editors.rules.completion import SERVICE_PROPERTIES, TARGET_PROPERTIES, tree_proposals
+from zkdeployment.editors.rules.completion import (
+    SERVICE_PROPERTIES,
+    SYSTEM_PROPERTIES,
+    TARGET_PROPERTIES,
+    tree_proposals,
+)
 from zkdeployment.editors.rules.context import Live, TreeContext
 from zkdeployment.publishing.rules.review import review
 
@@ -53,8 +58,8 @@ def labels(text: str, live: Live = LIVE) -> list[str]:
         ("/top|", ["service"]),
         ("  # |", []),
         ("/x\n  |", ["service"]),
-        ("/x\n  /a : |", ["postgres-15", "steward", "web", "web-fix"]),
-        ("/x\n  /a : we|", ["postgres-15", "steward", "web", "web-fix"]),
+        ("/x\n  /a : |", ["postgres-15", "steward", "web", "web-fix", "system"]),
+        ("/x\n  /a : we|", ["postgres-15", "steward", "web", "web-fix", "system"]),
         ("/x\n  /a : web |", []),
         ("/x\n  /a : web\n    version = |", ["1.10", "1.9"]),
         ("/x\n  /a : web\n    version = '1|", ["1.10", "1.9"]),
@@ -78,8 +83,16 @@ def labels(text: str, live: Live = LIVE) -> list[str]:
         ("/x\n  /a : web\n    /deploy\n      /h1\n        n = |", ["1"]),
         (
             "/x\n  /a : web\n    /deploy\n    |",
-            ["deploy_after", "patches", "registers", "rerun", "undeploy", "version", "/providers"],
+            ["deploy_after", "patches", "reboot", "registers", "rerun", "undeploy", "version", "/providers"],
         ),
+        (
+            "/x\n  /a : system\n    release = '1'\n    |",
+            ["exclude", "generation", "reboot", "reboot_timeout", "update", "/deploy"],
+        ),
+        ("/x\n  /a : system\n    update = |", ["all", "none", "security"]),
+        ("/x\n  /a : system\n    reboot = '|", ["always", "if needed", "never"]),
+        ("/x\n  /a : system\n    /deploy\n      /h1\n        |", []),
+        ("/x\n  /a : web\n    reboot = |", ["allowed"]),
         ("  /worker\n    |", ["rerun", "version"]),
     ],
 )
@@ -98,6 +111,14 @@ def test_every_proposed_property_is_read(name):
     text = text.replace("    version = '1'\n", "") if name == "version" else text
     (problem,) = review([SourceFile("main.zk", text.encode())]).problems
     assert name.removeprefix("deploy_") in problem.message
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEM_PROPERTIES if name != "type"])
+def test_every_proposed_property_of_a_system_node_is_read(name):
+    given = {"release": "'1'", name: "{'wrong': 1}"}
+    lines = "".join(f"  {key} = {value}\n" for key, value in given.items())
+    (problem,) = review([SourceFile("main.zk", f"/os : system\n{lines}  /deploy\n    /h1\n".encode())]).problems
+    assert problem.message.startswith(f"{name} is ")
 
 
 def test_the_proposed_property_of_a_target_is_read():

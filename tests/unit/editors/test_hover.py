@@ -31,6 +31,11 @@ TREE = """\
     lost => /nowhere colour
   main -> db
   gone -> /nowhere
+/os : system
+  release = '2026-11-20'
+  exclude = ['kernel*']
+  /deploy
+    /w2
 /roles
   /frontend : steward
 """
@@ -87,6 +92,11 @@ def description(place: str, live: Live = LIVE) -> str:
         ("n| = 2", "The number of instances"),
         ("ma|in ->", "A service: package `postgres-15 1.10`"),
         ("main -> d|b", "**/shop/db**"),
+        ("/o|s :", "The operating system of hosts: release `2026-11-20`."),
+        ("/o|s :", "- w2. No known host has this id, name or role."),
+        ("rele|ase =", "The snapshot of the repositories"),
+        ("excl|ude", "Patterns of packages that no update changes."),
+        ("/w|2", "A target whose operating system `/os` describes."),
         ("gone -> /now|here", "There is no such node in the files."),
     ],
 )

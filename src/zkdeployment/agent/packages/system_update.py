@@ -70,8 +70,8 @@ class SystemUpdates:
         fixed = {item.name for item in changes} & {*change.kept, *matching_names(change.exclude, before)}
         if fixed:
             raise PackageError(
-                f"the update would change {', '.join(sorted(fixed))}, but packages of services and excluded ones stay"
-                " unchanged; exclude the packages that require the change"
+                f"the update would change {', '.join(sorted(fixed))}, but packages of services and excluded ones"
+                " stay unchanged; exclude the packages that require the change"
             )
         transaction = replace(
             self.preparation.with_files(directory, before, after, changes, resolved.files),

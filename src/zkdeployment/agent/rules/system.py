@@ -36,7 +36,7 @@ def system_steps(need: SystemNeed, kept: Iterable[str]) -> Iterator[UpdateSystem
     wanted, state = need.wanted, need.state
     if wanted is None:
         return
-    is_updated = wanted.is_updated_by(state.updated)
+    is_updated = not wanted.is_update_after(state.updated)
     if not is_updated and wanted.update != "none":
         change = SystemChange(wanted.release, wanted.update, wanted.exclude, frozenset({*kept, AGENT_PACKAGE}))
         yield UpdateSystem(wanted, change, _why_updated(wanted, state.updated))

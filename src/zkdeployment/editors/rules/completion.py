@@ -13,7 +13,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
+from zkdeployment.base.system import SYSTEM
 from zkdeployment.editors.rules.tree_text import DEPLOY_AFTER, indentation, owner_of
+from zkdeployment.publishing.targets.systems import is_system
 from zkdeployment.tree.links import resolve
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, parent_path
 
@@ -67,6 +69,20 @@ SERVICE_PROPERTIES = {
     DEPLOY_AFTER: ReadProperty("['${1:/service}']", "Services that all hosts deploy before this one."),
     "undeploy": ReadProperty("'${1:last}'", "Whether a host gives up the service before or after others have it."),
     "registers": ReadProperty("'${1:one}'", "Whether all instances register, or only the active one."),
+    "reboot": ReadProperty("'${1:allowed}'", "Allows the deploy script to ask for a reboot of the host."),
+}
+
+#: The properties of a node of the type ``system``, which describes the operating system of hosts.
+SYSTEM_PROPERTIES = {
+    "type": ReadProperty(SYSTEM, "The reserved type of nodes that describe the operating system of hosts."),
+    "release": ReadProperty("'${1:2026-11-20}'", "The snapshot of the repositories: the dnf variable release."),
+    "update": ReadProperty("'${1:all}'", "The packages that an update changes: a word or a list of patterns."),
+    "exclude": ReadProperty("['${1:package*}']", "Patterns of packages that no update changes."),
+    "reboot": ReadProperty("'${1:if needed}'", "When hosts reboot after an update."),
+    "generation": ReadProperty("${1:2}", "Raise it to update or to reboot again at the same release."),
+    "reboot_timeout": ReadProperty(
+        "${1:900}", "The seconds until a host that does not come back from its reboot is a failure."
+    ),
 }
 
 #: The property of a target.
@@ -82,7 +98,22 @@ SERVICE_CHILDREN = {
 _CHOICES = {
     "rerun": {"always": "at each revision (default)", "changed": "only if the deployment changed"},
     "undeploy": {"first": "before others have it (default)", "last": "after the hosts that gain it have it"},
+    "reboot": {"allowed": "the exit status 102 of the deploy script asks for a reboot"},
     "registers": {"all": "every instance (default)", "one": "the active instance; the others wait to replace it"},
+}
+
+#: The values of the properties of system nodes with few values, with the meaning of each.
+_SYSTEM_CHOICES = {
+    "update": {
+        "all": "all packages (default)",
+        "security": "packages with security advisories",
+        "none": "no packages",
+    },
+    "reboot": {
+        "if needed": "if updated packages ask for it (default)",
+        "always": "after each update",
+        "never": "not by zkdeployment",
+    },
 }
 
 _WHOLE_TREE = (
@@ -148,6 +179,7 @@ def _types(cursor: _Cursor, typed: str) -> Iterator[Proposal]:
         return
     for name, detail in cursor.context.packages().items():
         yield Proposal(name, name, cursor.column - len(typed), detail=detail)
+    yield Proposal(SYSTEM, SYSTEM, cursor.column - len(typed), detail="the operating system of hosts", order=6)
 
 
 def _link_targets(cursor: _Cursor, operator: str, typed: str) -> Iterator[Proposal]:
@@ -206,8 +238,9 @@ def _values(cursor: _Cursor, name: str, typed: str) -> Iterator[Proposal]:
 def _words(cursor: _Cursor, name: str, word: str) -> Iterator[tuple[str, str]]:
     """Yield the texts that the value of a property may contain, each with its meaning."""
     context = cursor.context
-    if name in _CHOICES:
-        yield from _CHOICES[name].items()
+    choices = _SYSTEM_CHOICES if _is_system(cursor, cursor.owner) else _CHOICES
+    if name in choices:
+        yield from choices[name].items()
     elif name == "version":
         package = _package_of(cursor)
         for version in context.versions(package):
@@ -222,6 +255,11 @@ def _words(cursor: _Cursor, name: str, word: str) -> Iterator[tuple[str, str]]:
             yield from ((f"{package} {version}", "patch") for version in context.versions(package))
         else:
             yield from context.packages().items()
+
+
+def _is_system(cursor: _Cursor, path: str) -> bool:
+    """Whether a node is a system node, also while its lines are incomplete."""
+    return is_system(cursor.context.tree, path) or (path == cursor.owner and _package_of(cursor) == SYSTEM)
 
 
 def _package_of(cursor: _Cursor) -> str:
@@ -248,7 +286,8 @@ def _lines(cursor: _Cursor) -> Iterator[Proposal]:
             if f"{owner}/{name}" not in context.tree:
                 yield Proposal(f"/{name}", f"/{name}", start, ProposalKind.NODE, detail, 2)
     elif node_name(parent_path(owner)) == "deploy":
-        yield from _properties(start, frozenset(), TARGET_PROPERTIES)
+        if not _is_system(cursor, parent_path(parent_path(owner))):
+            yield from _properties(start, frozenset(), TARGET_PROPERTIES)
     else:
         yield from _in_node(cursor, owner, start)
 
@@ -268,6 +307,11 @@ def _in_node(cursor: _Cursor, owner: str, start: int) -> Iterator[Proposal]:
     taken = frozenset({name.removesuffix(PROPERTY_LINK) for name in given} | {"type"})
     if owner.startswith("/roles/"):
         yield from _properties(start, taken, _CONTROLLER_PROPERTIES)
+    elif _is_system(cursor, owner):
+        yield from _properties(start, taken, SYSTEM_PROPERTIES)
+        if f"{owner}/deploy" not in context.tree:
+            meaning = "Its children are the hosts and roles that the system node describes."
+            yield Proposal("/deploy", "/deploy", start, ProposalKind.NODE, meaning, 2)
     elif "type" in given or _package_of(cursor):
         yield from _properties(start, taken, SERVICE_PROPERTIES)
         for name, meaning in SERVICE_CHILDREN.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import is_host_name
 from zkdeployment.base.inventory import KnownHost, version_key
+from zkdeployment.publishing.targets.services import node_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,10 +46,19 @@ class TreeContext:
         """Return the paths of all services, sorted."""
         return sorted({one.path for one in self._assignments() if not one.path.startswith(_ROLES)})
 
+    def systems(self, path: str) -> list[str]:
+        """Return the targets whose operating system a node describes, sorted."""
+        names = self.reviewed.compilation.whole.items()
+        return sorted(
+            node_of_target(name)
+            for name, entries in names
+            if any(one.system is not None and one.path == path for one in entries)
+        )
+
     def assignments(self, path: str) -> dict[str, Assignment]:
         """Return the assignments of a service by the name of their target."""
         found = {
-            name: next((one for one in assignments if one.path == path), None)
+            name: next((one for one in assignments if one.path == path and one.system is None), None)
             for name, assignments in self.reviewed.compilation.whole.items()
         }
         return {name: one for name, one in sorted(found.items()) if one is not None}
@@ -101,7 +111,7 @@ class TreeContext:
 
     def _assignments(self) -> Iterator[Assignment]:
         for assignments in self.reviewed.compilation.whole.values():
-            yield from assignments
+            yield from (one for one in assignments if one.system is None)
 
 
 def _names_of(host: KnownHost) -> tuple[str, ...]:

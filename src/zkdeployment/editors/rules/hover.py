@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.text import counted, listing
-from zkdeployment.editors.rules.completion import SERVICE_PROPERTIES, TARGET_PROPERTIES
+from zkdeployment.editors.rules.completion import SERVICE_PROPERTIES, SYSTEM_PROPERTIES, TARGET_PROPERTIES
 from zkdeployment.editors.rules.tree_text import indentation, link_target, owner_of, read_line, references
+from zkdeployment.publishing.targets.systems import is_system
 from zkdeployment.tree.links import property_value
 from zkdeployment.tree.parse import LineKind
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, parent_path
@@ -50,6 +51,8 @@ def _property(context: TreeContext, owner: str, name: str, kind: LineKind) -> It
     yield f"**{name}** of `{owner}`"
     yield ""
     known = TARGET_PROPERTIES if node_name(parent_path(owner)) == "deploy" else SERVICE_PROPERTIES
+    if is_system(context.tree, owner):
+        known = SYSTEM_PROPERTIES
     if name in known:
         yield f"{known[name].meaning}"
     if kind is LineKind.LINK:
@@ -81,6 +84,8 @@ def _node(context: TreeContext, path: str) -> Iterator[str]:
         yield "There is no such node in the files."
     elif assignments := context.assignments(path):
         yield from _service(context, path, assignments)
+    elif lines := list(_of_system(context, path)):
+        yield from lines
     elif name == "deploy" and "type" in (context.tree.properties(above) or ()):
         yield f"The targets of the service `{above}`: each child is the id or the name of a host, or a role."
     elif node_name(above) == "deploy" and parent_path(above):
@@ -113,6 +118,29 @@ def _service(context: TreeContext, path: str, assignments: Mapping[str, Assignme
         yield f"- {target}: {counted(assignment.n, 'instance')}{state}. {_hosts(context, target)}"
     if len(assignments) > _MOST_HOSTS:
         yield f"- and {counted(len(assignments) - _MOST_HOSTS, 'further target')}"
+
+
+def _of_system(context: TreeContext, path: str) -> Iterator[str]:
+    """Yield the description of a system node, of its ``deploy`` node or of one of its targets."""
+    above, name = parent_path(path), node_name(path)
+    if is_system(context.tree, path):
+        yield from _system(context, path)
+    elif name == "deploy" and is_system(context.tree, above):
+        yield f"The targets of `{above}`: each child is the id or the name of a host, or a role."
+    elif node_name(above) == "deploy" and is_system(context.tree, parent_path(above)):
+        yield f"A target whose operating system `{parent_path(above)}` describes."
+        yield _hosts(context, name)
+
+
+def _system(context: TreeContext, path: str) -> Iterator[str]:
+    release = (context.tree.properties(path) or {}).get("release")
+    yield "The operating system of hosts" + ("." if release is None else f": release `{_shown(release)}`.")
+    yield ""
+    targets = context.systems(path)
+    for target in targets[:_MOST_HOSTS]:
+        yield f"- {target}. {_hosts(context, target)}"
+    if len(targets) > _MOST_HOSTS:
+        yield f"- and {counted(len(targets) - _MOST_HOSTS, 'further target')}"
 
 
 def _hosts(context: TreeContext, target: str) -> str:

@@ -30,7 +30,8 @@ from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.decision import draft_refusal
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compiler import wanted_for
-from zkdeployment.publishing.targets.services import services
+from zkdeployment.publishing.targets.services import node_of_target, services, unchecked_systems
+from zkdeployment.publishing.targets.systems import system_target
 from zkdeployment.strategies.documents import StrategyChange
 from zkdeployment.strategies.order import (
     Order,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.rules.availability import PackageFindings
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.json_values import Value
+    from zkdeployment.base.system import WantedSystem
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import LiveTree, Tree, TreeChange
@@ -69,7 +71,8 @@ class HostForecast:
     """The plan of one host; ``reason`` is why the plan is unknown, or why the agent would refuse the tree.
 
     ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease of a
-    host that can be leased, as text.
+    host that can be leased, as text. ``system`` is the operating system that the host would update to, ``None`` if
+    that does not change.
     """
 
     identity: Identity
@@ -78,6 +81,7 @@ class HostForecast:
     reason: str = ""
     absent: bool = False
     lease: str = ""
+    system: WantedSystem | None = None
 
     @property
     def unchanged(self) -> str:
@@ -87,7 +91,11 @@ class HostForecast:
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """The steps as sentences, each with its script and its lock; hosts with equal lines do the same."""
-        return tuple((sentence(step), action(step, self.plan.controller)) for step in self.plan.steps)
+        steps = tuple((sentence(step), action(step, self.plan.controller)) for step in self.plan.steps)
+        if self.system is None:
+            return steps
+        update = f"update the operating system to release {self.system.release} of {self.system.path}"
+        return ((update, ""), *steps)
 
     def to_json(self) -> dict[str, Value]:
         """Return the JSON form, as ``-o json`` prints it."""
@@ -101,6 +109,7 @@ class HostForecast:
             "reason": self.reason or None,
             "steps": describe(self.plan),
             "unchanged": [str(deployment) for deployment in self.plan.unchanged],
+            **({} if self.system is None else {"system": self.system.to_json()}),
         }
 
 
@@ -155,6 +164,8 @@ class Forecast:
         tree = ", ".join(f"{len(paths)} {kind}" for paths, kind in nodes if paths)
         counts = [(len(self.with_outlook(outlook)), label) for outlook, label in _LABELS.items()]
         hosts = ", ".join(f"{number} {label}" for number, label in counts if number)
+        updating = sum(host.system is not None for host in self.hosts)
+        hosts += f", {updating} of them {'updates' if updating == 1 else 'update'} the system" if updating else ""
         strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
         if changed := len(list(self.documents.describe())):
             strategy += f"; documents: {changed} changed"
@@ -206,6 +217,7 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     selected: Collection[str] = (),
     had: Tree | None = None,
     lasting: Collection[str] = (),
+    targets_before: Targets | None = None,
 ) -> Forecast:
     """Return the plan of each host after ``change`` turned the ``live`` tree into one with these ``targets``.
 
@@ -213,8 +225,9 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     change, and registered hosts that reached the publication with this sequence do nothing. ``selected`` restricts
     the forecast to these ids and names; if empty, all hosts are included. ``had`` is the tree that hosts were last
     ordered to deploy, if it may differ from the ``live`` tree. ``lasting`` are the services that hosts undeploy
-    only after other hosts have gained them. Raises ``NotFoundError`` if a selected host is not known and not named
-    in the tree.
+    only after other hosts have gained them. ``targets_before`` are the targets that hosts were last ordered to
+    deploy: hosts update their operating system if they wanted another one. Raises ``NotFoundError`` if a selected
+    host is not known and not named in the tree.
     """
     known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
@@ -223,7 +236,7 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     changed = _changed_services(live, change, after, targets)
     if had is not None and had is not live:
         changed |= _changed_services(had, diff(had, after), after, targets)
-    future = _FutureTree(targets, services(after), lasting)
+    future = _FutureTree(targets, services(after), lasting, targets_before or {})
     forecasts = [
         HostForecast(host.identity, Outlook.NOTHING)
         if since is not None and host.has_reached(since)
@@ -243,11 +256,15 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
 
 @dataclass(frozen=True, slots=True)
 class _FutureTree:
-    """The part of the tree that hosts read: its targets, the paths of its services and of those that move."""
+    """The part of the tree that hosts read: its targets, the paths of its services and of those that move.
+
+    ``before`` are the targets before the change.
+    """
 
     targets: Targets
     services: frozenset[str]
     lasting: Collection[str]
+    before: Targets
 
 
 def _of_registered(
@@ -256,8 +273,8 @@ def _of_registered(
     if host.deploying is not None:
         return _unknown(host.identity, "a deployment is running; repeat the command when it has finished")
     planned = _plan(host.identity, known, future)
-    has_revision = revision is not None and host.has(revision)
-    if has_revision and planned.outlook is not Outlook.FAILS and is_settled(planned.plan):
+    has_all = revision is not None and host.has(revision) and planned.system is None
+    if has_all and planned.outlook is not Outlook.FAILS and is_settled(planned.plan):
         return HostForecast(host.identity, Outlook.NOTHING)
     return planned
 
@@ -285,9 +302,18 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
         lasting=future.lasting,
     )
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
-    if not all(map(is_repetition, steps.steps)):
+    system = _system_update(identity, wanted.system, future.before)
+    if system is not None or not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
-    return HostForecast(identity, outlook, steps, absent=absent)
+    return HostForecast(identity, outlook, steps, absent=absent, system=system)
+
+
+def _system_update(identity: Identity, wanted: WantedSystem | None, before: Targets) -> WantedSystem | None:
+    """Return the operating system that a host would update to; ``None`` if it wanted the same before."""
+    if wanted is None:
+        return None
+    had = next((entry.system for entry in unchecked_systems(identity, before)), None)
+    return wanted if wanted.is_update_after(had) else None
 
 
 def _with_changed_properties(host: HostForecast, changed: Collection[str]) -> HostForecast:
@@ -305,8 +331,13 @@ def _unknown(identity: Identity, reason: str, *, absent: bool = False) -> HostFo
 def _unknown_targets(targets: Targets, identities: Sequence[Identity]) -> Iterator[HostForecast]:
     """Yield a forecast for each target that matches no known host."""
     names = {name for identity in identities for name in identity.target_names}
-    for name, assignments in targets.items():
-        if name not in names and not name.startswith("/") and any(assignment.n for assignment in assignments):
+    deploying = (
+        node_of_target(name)
+        for name, assignments in targets.items()
+        if not name.startswith("/roles/") and any(one.n or one.system is not None for one in assignments)
+    )
+    for name in dict.fromkeys(deploying):
+        if name not in names:
             yield _unknown(Identity(name, name), "no host with this id, name or role is known")
 
 
@@ -319,7 +350,7 @@ def _select(hosts: Sequence[HostForecast], targets: Targets, selected: Collectio
             yield host
     roles = {host.identity.role for host in hosts}
     for name in sorted(set(selected) - names):
-        if name not in targets or name in roles or name.startswith("/"):
+        if not targets.keys() & {name, system_target(name)} or name in roles or name.startswith("/"):
             raise NotFoundError(
                 f"there is no host {name}: expected the id or the name of a host that is registered, has reported"
                 " its inventory or is named in the tree; run 'zkdeployment status' to see the known hosts"
@@ -485,6 +516,7 @@ def predict(
         selected=tuple(selected),
         had=had,
         lasting=[path for path, entry in drafted.order.entries.items() if entry.gaining],
+        targets_before=baseline.ordered,
     )
     strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
     turns = None if strategy.after is None else order(strategy.after, basis.hosts, basis.known, drafted.targets)

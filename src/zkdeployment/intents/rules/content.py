@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import LinkError
+from zkdeployment.base.system import SYSTEM
 from zkdeployment.tree.links import property_source, resolve
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, is_below, parent_path
 
@@ -73,7 +74,7 @@ def listed_services(nodes: Mapping[str, Properties]) -> dict[str, set[str]]:
             services.setdefault(parent_path(parent), set()).add(name)
         if f"{DEPLOY}{SYMBOLIC_LINK}" in properties:
             services.setdefault(path, set())
-    return services
+    return {path: names for path, names in services.items() if nodes.get(path, {}).get("type") != SYSTEM}
 
 
 def describe_services(intent: Intent, content: IntentContent) -> list[str]:

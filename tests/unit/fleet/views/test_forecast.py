@@ -293,3 +293,34 @@ def test_a_service_that_other_hosts_gain_is_undeployed_last():
         assert (steps[0] == "undeploy") is first
         assert (steps.index("undeploy") < steps.index("deploy")) is first
         assert steps[-1] == "remove software"
+
+
+def test_hosts_whose_operating_system_changes_are_counted_and_named():
+    def nodes(**properties):
+        return changed("/os", type="system", **{"release": "1", **properties}) | {
+            "/os/deploy": {},
+            "/os/deploy/web": {},
+        }
+
+    before, _ = compile_targets(Tree(nodes()))
+    same = look(nodes(), revision="r2", targets_before=before)
+    assert outlooks(same) == {"h1": Outlook.REPEATS}
+    assert "system" not in same.hosts[0].to_json()
+    assert look(nodes(reboot="always"), targets_before=before).hosts[0].system is None
+    for change in ({"release": "2"}, {"generation": 2}, {"update": "security"}, {"exclude": ["bar"]}):
+        seen = look(nodes(**change), targets_before=before)
+        assert outlooks(seen) == {"h1": Outlook.CHANGES}
+        assert seen.hosts[0].lines[0] == (
+            f"update the operating system to release {change.get('release', '1')} of /os",
+            "",
+        )
+        assert seen.hosts[0].to_json()["system"]["path"] == "/os"
+        assert "hosts: 1 change, 1 of them updates the system;" in seen.summary
+    assert look(nodes(), targets_before={}).hosts[0].system is not None
+    assert look(NODES, targets_before=before).hosts[0].system is None
+
+
+def test_the_target_of_a_system_node_without_a_known_host_is_unknown():
+    tree = {"/os": {"type": "system", "release": "1"}, "/os/deploy": {}, "/os/deploy/db9": {}}
+    seen = look(NODES | tree, selected=["db9"])
+    assert outlooks(seen) == {"db9": Outlook.UNKNOWN}
