@@ -33,6 +33,8 @@ from zkdeployment.publishing.rules.review import Review, place
 from zkdeployment.publishing.section import FormerGovernance, GovernanceChange, section
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
 from zkdeployment.publishing.targets.compiler import ServiceTarget, host_problems
+from zkdeployment.publishing.targets.services import node_of_target
+from zkdeployment.publishing.targets.systems import SYSTEMS
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, stored_alike
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
@@ -162,7 +164,8 @@ class Draft:
         """Yield one line for each change."""
         yield from describe_change(self.change, self.baseline.live.tree)
         for name in self.affected:
-            yield f"target {name}"
+            of_system = "operating system of " if name.startswith(SYSTEMS) else ""
+            yield f"{of_system}target {node_of_target(name) if of_system else name}"
         yield from self.strategy.describe()
         yield from self.documents.describe()
 

@@ -5,7 +5,6 @@ The checks are used on trees, and again on published entries. How a host updates
 
 from __future__ import annotations
 
-import difflib
 import re
 from fnmatch import fnmatchcase
 from itertools import permutations
@@ -106,6 +105,8 @@ def _unknown(name: str) -> str | None:
             f"{name} is a property of services, but the type {SYSTEM} is reserved for operating systems of hosts:"
             f" remove {name}, or set the type to the name of a package"
         )
+    import difflib  # noqa: PLC0415  agents start without it
+
     near = difflib.get_close_matches(name, SYSTEM_PROPERTIES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(SYSTEM_PROPERTIES)}"
     return f"{name} is not a property of a system node; {hint}"

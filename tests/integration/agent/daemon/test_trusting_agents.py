@@ -411,6 +411,11 @@ def test_the_operating_system_of_a_signed_publication_reaches_its_host_and_no_ot
     with world.agents():
         world.converge()
     assert found == {"h1": WantedSystem("/os", "2026-11-20"), "h2": None}
+    world.publishing.push(TREE.format(version="1.0", color="red") + system.replace("11-20", "12-18"))
+    world.publishing.sync()
+    with world.agents():
+        world.converge()
+    assert found == {"h1": WantedSystem("/os", "2026-12-18"), "h2": None}
     world.publishing.push(TREE.format(version="2.0", color="red") + system)
     world.publishing.sync()
     data, _ = world.client.get(f"{TARGETS}/h1")

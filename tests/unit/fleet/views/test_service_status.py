@@ -6,6 +6,7 @@ from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.instances import paths_of_services
 from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -199,6 +200,7 @@ def test_checkouts_are_compared_by_their_recorded_version(present: str, state: s
 
 def test_only_services_at_and_below_the_path_are_shown():
     targets = {"a": (HELLO, STORE, Assignment("/demo/hello2", 1, "x", "x", version="1"))}
+    targets["/system/a"] = (Assignment.of_system(WantedSystem("/demo/hello/os", "2026-11-20")),)
     assert list(states(status_of(targets, hosts=(Host(A),), path="/demo/hello"))) == ["/demo/hello"]
     assert len(states(status_of(targets, hosts=(Host(A),), path="/demo"))) == 3
     assert paths_of_services(targets, "/demo/hello") == {"/demo/hello"}

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+from support.trees import tree_of
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.governance import (
     IntentGovernance,
     governance_faults,
     governed_services,
+    idle_paths,
     withheld_services,
 )
+from zkdeployment.publishing.targets.compilation import compile_tree
 from zkdeployment.publishing.targets.compiler import (
     compile_targets,
     withheld_from_json,
@@ -64,6 +67,16 @@ def test_a_group_governs_its_subtrees_for_all_targets_and_a_cluster_its_nodes_fo
         ("all", "/p1/shop/front", "web"),
     ]
     assert keys(governed[WEB.subject]) == [("vlan12", "/net/vlan12", "web")]
+
+
+def test_intents_neither_govern_nor_withhold_system_nodes():
+    nodes = {"/p1/shop/os": {"type": "system", "release": "1"}, "/p1/shop/os/deploy/web": {}}
+    tree = tree_of({**parse("t.zk", TREE).tree.nodes, **nodes})
+    with_system = compile_tree(tree, IntentGovernance((SHOP, WEB)))
+    assert with_system.withheld == compile_tree(compiled()[0], IntentGovernance((SHOP, WEB))).withheld
+    assert [entry.path for entry in with_system.targets["/system/web"]] == ["/p1/shop/os"]
+    alone = {"/p1": {}, "/p1/os": {"type": "system"}, "/p1/os/deploy": {}, "/p1/os/deploy/web": {}}
+    assert idle_paths(replace(SHOP, apps={"all": ("/p1",)}), alone) == ("/p1",)
 
 
 def test_the_services_of_inactive_intents_are_withheld_and_all_others_are_not():

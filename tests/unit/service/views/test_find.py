@@ -3,6 +3,7 @@
 from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
@@ -12,7 +13,8 @@ from zkdeployment.service.views.frame import ActLink, Tab
 FAILED = make_host("db1", "r1", error="disk full")
 HOSTS = (*(make_host(f"web{number:02}", "r2") for number in range(12)), FAILED)
 STATUS = fleet_status(FleetSnapshot(Cluster("r2"), published="r2", hosts=HOSTS))
-TARGETS = {"web": (Assignment("/shop/web", 1, "shop-web", "1.3"),)}
+OS = Assignment.of_system(WantedSystem("/os", "2026-11-20"))
+TARGETS = {"web": (Assignment("/shop/web", 1, "shop-web", "1.3"),), "/system/web": (OS,)}
 RECORDS = (PublicationRecord("r2" * 20, 100.0, 7, origin=Origin("Jane <jane@example.com>", "Web 1.3", 90.0)),)
 WAITING = (CommitSummary("ab" * 20, "Ada <ada@example.com>", "Web 1.4", 95.0),)
 TABS, ACTS = (Tab("Locks", "/locks", current=False),), (ActLink("Stop", "/acts/stop"),)
@@ -31,7 +33,7 @@ def test_a_text_finds_hosts_services_publications_pages_and_acts():
     assert found("jane") == {"Publications": [("Web 1.3", "/history/7")]}
     assert found("r2r2") == {"Publications": [("Web 1.3", "/history/7")]}
     assert found("ada") == found("abab") == {"Commits that wait": [("Web 1.4", f"/commits/{WAITING[0].id}")]}
-    assert found("nothing at all") == {}
+    assert found("nothing at all") == found("system") == {}
 
 
 def test_without_a_text_the_acts_pages_and_failed_hosts_are_offered():

@@ -4,6 +4,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.service.views.service import page_hosts, service_view
@@ -14,7 +15,8 @@ CART = Assignment("/shop/cart", 1, "shop-cart", "shop-cart")
 GONE = Assignment("/shop/gone", 1, "shop-gone", "shop-gone", version="1")
 OFF = Assignment("/shop/off", 0, "shop-off", "shop-off", version="1")
 CONTROLLER = Assignment("/roles/web", 1, "web-controller", "web-controller", version="1")
-TARGETS = {"web": (WEB, OFF), "h3": (CART,), "nobody": (GONE,), "/roles/web": (CONTROLLER,)}
+OS = Assignment.of_system(WantedSystem("/shop/os", "2026-11-20"))
+TARGETS = {"web": (WEB, OFF), "h3": (CART,), "nobody": (GONE,), "/roles/web": (CONTROLLER,), "/system/web": (OS,)}
 
 
 def fleet(number=2):
