@@ -20,6 +20,7 @@ from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.fleet.feed.reboot_watch import RebootWatch
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.fleet.traces.exporter import TraceExporter
 from zkdeployment.fleet.traces.recorder import StepRecorder
@@ -102,7 +103,13 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     control,
                     url=service.url,
                     connect=session.open,
-                    parts=(feed, adapters.recorder, *parts, *(part for part in outgoing if part is not None)),
+                    parts=(
+                        feed,
+                        adapters.recorder,
+                        RebootWatch(feed, session),
+                        *parts,
+                        *(part for part in outgoing if part is not None),
+                    ),
                     notifier=SystemdNotifier(),
                 ),
                 control,

@@ -86,10 +86,23 @@ FOREIGN = {
 }
 
 
+_BEGINNING = """\
+Begin here:
+  zkdeployment sandbox up --hosts 3 --samples   try everything on a fleet within this machine
+  zkdeployment status                           show the fleet that this machine is configured for
+  zkdeployment --help                           list all verbs
+"""
+
+
 @click.group(
-    cls=LazyVerbGroup, verbs=VERBS, foreign=FOREIGN, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyVerbGroup,
+    verbs=VERBS,
+    foreign=FOREIGN,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-def program() -> None:
+@click.pass_context
+def program(context: click.Context) -> None:
     """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
 
     \b
@@ -108,21 +121,15 @@ def program() -> None:
       7   ZooKeeper cannot be reached
       75  an agent or syncer has to be started again
     """
+    if context.invoked_subcommand is None:
+        from zkdeployment.cli.terminal import echo  # noqa: PLC0415  verbs start faster without it
 
-
-_BEGINNING = """\
-Begin here:
-  zkdeployment sandbox up --hosts 3 --samples   try everything on a fleet within this machine
-  zkdeployment status                           show the fleet that this machine is configured for
-  zkdeployment --help                           list all verbs
-"""
+        echo(_BEGINNING.rstrip(), err=True)
+        context.exit(click.UsageError.exit_code)
 
 
 def run(argv: list[str]) -> int:
     """Run the verb that the arguments name, and return its exit code; report wrong usage."""
-    if not argv:
-        click.echo(_BEGINNING, nl=False, err=True)
-        return click.UsageError.exit_code
     try:
         status = program.main(argv, prog_name="zkdeployment", standalone_mode=False)
     except click.exceptions.Exit as request:

@@ -156,8 +156,10 @@ class Coordinator(RolloutDaemon):
 
     def _work(self) -> float:
         """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
+        now = round(self._clock.now(), 1)
+        self._store.expire_reboots(now)
         snapshot = self._store.snapshot()
-        state, now = snapshot.state, round(self._clock.now(), 1)
+        state = snapshot.state
         self._telemetry.lead(state)
         self._least = cycle_interval(0 if state is None else len(state.rollout.hosts))
         if state is not None and is_superseded(snapshot):

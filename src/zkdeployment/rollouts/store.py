@@ -18,6 +18,7 @@ from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, 
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.maintenance import read_maintenance
+from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.strategies.criteria import proving as proving_hosts
 from zkdeployment.strategies.permission import Grant, Phase, without_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot, RolloutState
@@ -232,6 +233,7 @@ class ZooKeeperRollouts:
             absent={**self._registry.absent(hosts.values()), **away},
             left_at=without_hosts(self._registry.left_at, maintenance),
             maintenance=maintenance,
+            rebooting=self._rebooting(),
             current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
         )
 
@@ -248,6 +250,7 @@ class ZooKeeperRollouts:
             else f"the fleet is stopped or held, or its version is not {state.revision}",
             present=without_hosts(self._registry.facts, maintenance),
             maintenance=maintenance,
+            rebooting=self._rebooting(),
             current=frozenset(
                 name
                 for name, host in hosts.items()
@@ -260,6 +263,14 @@ class ZooKeeperRollouts:
             reports=records.read_reports(self._session, state, self._wake),
             acts=acts,
         )
+
+    def expire_reboots(self, now: float) -> None:
+        """Report the hosts that did not come back from their reboots in time."""
+        expire_reboots(self._session, now)
+
+    def _rebooting(self) -> frozenset[str]:
+        """Return the ids of the hosts that are expected back from a reboot."""
+        return frozenset(record.host_id for record in read_reboots(self._session) if not record.expired)
 
     def _maintenance(self, now: float) -> frozenset[str]:
         """Return the ids of the hosts in maintenance; another one, or the end of one, wakes the caller."""

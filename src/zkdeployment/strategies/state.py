@@ -168,11 +168,11 @@ class RolloutObservation:
     registered hosts and ``current`` those of them that have the revision. ``outdated`` are the hosts that the
     rollout counts as successful but that do not have the revision. ``failing`` are the hosts in their bake time
     that show an error or do not have the revision. ``absent`` are known hosts that are not registered,
-    ``maintenance`` the hosts in maintenance, which are not ``present``,
-    ``left_at`` has the times at which they left, if a coordinator observed that. ``reports`` are keyed by phase
-    and host. ``outside`` has the
-    facts for the criteria that wait for something outside, by the names of the criteria. Times are in seconds
-    since the epoch.
+    ``maintenance`` the hosts in maintenance, which are not ``present``. ``rebooting`` are hosts that are expected
+    back from a reboot: they are neither present nor absent.
+    ``left_at`` has the times at which absent hosts left, if a coordinator observed that. ``reports`` are keyed by
+    phase and host. ``outside`` has the facts for the criteria that wait for something outside, by the names of the
+    criteria. Times are in seconds since the epoch.
     """
 
     now: float
@@ -180,6 +180,7 @@ class RolloutObservation:
     present: Mapping[str, Facts] = field(default_factory=dict)
     absent: Mapping[str, Facts] = field(default_factory=dict)
     maintenance: frozenset[str] = frozenset()
+    rebooting: frozenset[str] = frozenset()
     left_at: Mapping[str, float] = field(default_factory=dict)
     current: frozenset[str] = frozenset()
     outdated: frozenset[str] = frozenset()

@@ -149,7 +149,8 @@ def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str
     Absent hosts do not block the rollout: their time is 0. A host that deregistered within the last ``RESTART``
     seconds is assumed to be restarting and is waited for.
     """
-    absent = dict.fromkeys(sorted(observation.absent.keys() - observation.present.keys()), 0.0)
+    here = observation.present.keys() | observation.rebooting
+    absent = dict.fromkeys(sorted(observation.absent.keys() - here), 0.0)
     grace = RESTART - strategy.absent_after
     return absent | {
         host: observation.left_at[host] + grace for host in absent.keys() & observation.left_at.keys()
@@ -160,7 +161,8 @@ def note(state: RolloutState, observation: RolloutObservation, proving: frozense
     """Return the rollout with the absences of unfinished hosts, and of hosts in their bake time (``proving``)."""
     if state.ended is None:
         states = state.rollout.hosts
-        away = [host for host in states if host not in observation.present]
+        here = observation.present.keys() | observation.rebooting
+        away = [host for host in states if host not in here]
         tracked = [host for host in away if states[host] in NEXT_PHASE or host in proving]
     else:
         tracked = sorted(state.late_joiners.keys() - observation.present.keys())

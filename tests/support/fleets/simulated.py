@@ -39,6 +39,7 @@ class SimulatedFleet:
     absent: dict[str, Facts] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
     maintenance: set[str] = field(default_factory=set)
+    rebooting: set[str] = field(default_factory=set)
     current: set[str] = field(default_factory=set)
     outdated: set[str] = field(default_factory=set)
     erring: set[str] = field(default_factory=set)
@@ -55,14 +56,19 @@ class SimulatedFleet:
     active: bool = True
     now: float = NOON
 
+    @property
+    def _away(self) -> set[str]:
+        return self.maintenance | self.rebooting
+
     def observe(self) -> RolloutObservation:
         """Return the present observation of a coordinator."""
         return RolloutObservation(
             now=self.now,
             halt="" if self.active else "the fleet is stopped",
-            present={host: facts for host, facts in self.present.items() if host not in self.maintenance},
+            present={host: facts for host, facts in self.present.items() if host not in self._away},
             absent=self.absent | {host: self.present[host] for host in self.maintenance},
             maintenance=frozenset(self.maintenance),
+            rebooting=frozenset(self.rebooting),
             left_at=dict(self.left),
             current=frozenset(self.current),
             outdated=frozenset(self.outdated),
@@ -130,7 +136,7 @@ class SimulatedFleet:
     def execute_grants(self, granted: Mapping[str, Grant]) -> None:
         """Execute the grant of every present host that has not reported yet."""
         for host, grant in granted.items():
-            if grant.phase is None or host not in self.present or host in self.silent | self.maintenance:
+            if grant.phase is None or host not in self.present or host in self.silent | self._away:
                 continue
             if (grant.phase, host) not in self.reports:
                 self.entered.append((grant.group, grant.phase, host))

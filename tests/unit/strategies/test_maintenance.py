@@ -104,3 +104,24 @@ def test_a_second_look_at_hosts_in_maintenance_changes_nothing():
     after = advance(state, seen)
     assert after != state
     assert advance(after, seen) == after
+
+
+def test_a_host_that_reboots_is_waited_for_and_does_not_count_as_absent():
+    fleet = fleet_of("ab", silent={"b"})
+    state = fleet.step(fleet.start(strategy(group("x", critical=True))))
+    fleet.rebooting = {"b"}
+    waiting = fleet.run(fleet.wait(state, 600))
+    assert waiting.ended is None
+    assert waiting.absent == {}
+    assert waiting.errors == {}
+    fleet.rebooting, fleet.silent = set(), set()
+    over = fleet.run(waiting)
+    assert over.rollout.result is RolloutResult.SUCCESS
+    assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
+
+
+def test_a_rollout_that_begins_during_a_reboot_waits_for_the_host():
+    fleet = fleet_of("ab")
+    fleet.rebooting = {"b"}
+    state = fleet.start(strategy(group("x", critical=True)))
+    assert state.absent == {}

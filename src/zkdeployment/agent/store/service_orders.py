@@ -13,6 +13,7 @@ from zkdeployment.base.host import Host
 from zkdeployment.base.publication import OrderEntry
 from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.maintenance import read_maintenance
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.publishing.store.service_order import decode_entry, encode_entry
 from zkdeployment.strategies.store.agent_records import read_outline
 from zkdeployment.zookeeper import paths
@@ -148,13 +149,19 @@ class ZooKeeperAwaitedService:
     def _examined(self, progress: OrderProgress, missing: Sequence[str], fleet: int) -> OrderProgress:
         """Return the progress with the registered ones among the ``missing`` hosts, and their known results.
 
-        No host waits for a host in maintenance, which counts as not registered.
-        A host that has the publication has deployed the service, even if its agent did not record that. ``fleet``
-        is the number of registered hosts.
+        No host waits for a host in maintenance, which counts as not registered. A host that is expected back from
+        a reboot counts as registered. A host that has the publication has deployed the service, even if its agent
+        did not record that. ``fleet`` is the number of registered hosts.
         """
         registered, hosts = self._registered(missing, fleet)
         maintenance = read_maintenance(self._session, time.time())
-        registered = [name for name in registered if name not in maintenance]
+        away = set(missing) - set(registered)
+        rebooting = (
+            {record.host_id for record in read_reboots(self._session) if not record.expired} if away else ()
+        )
+        registered = [
+            name for name in (*registered, *sorted(away.intersection(rebooting))) if name not in maintenance
+        ]
         reached = [host for host in hosts if host.has_reached(self._order.sequence)]
         lacking = {host.identity.id: _LACKING for host in reached if host.lacks(self._service)}
         have = {host.identity.id for host in reached} - lacking.keys()

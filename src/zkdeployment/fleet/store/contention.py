@@ -10,6 +10,7 @@ from zkdeployment.agent.store.role_locks import Request
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.fleet.store.audit import recording
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.zookeeper import contender_lock as locks
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
@@ -17,6 +18,7 @@ from zkdeployment.zookeeper.transactions import Delete, TransactionError
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -70,11 +72,15 @@ def read_locks(session: Session) -> tuple[Lock, ...]:
 def release_lock(session: Session, node: str, act: Act) -> None:
     """Remove the node that holds a lock and record the act, in one transaction.
 
-    Raises ``ConflictError`` if the node is gone.
+    If the lock is kept for a host that reboots, the record of the reboot ends with it. Raises ``ConflictError`` if
+    the node is gone.
     """
     for _ in range(_ATTEMPTS):
+        ended = [
+            Delete(paths.reboot_path(record.host_id)) for record in read_reboots(session) if _keeps(record, node)
+        ]
         try:
-            session.commit(Delete(node), recording(session, act))
+            session.commit(Delete(node), *ended, recording(session, act))
         except TransactionError as error:
             if error.path == node:
                 raise ConflictError(
@@ -86,6 +92,11 @@ def release_lock(session: Session, node: str, act: Act) -> None:
         f"cannot record the release in {paths.AUDIT}: other writers changed the node during each of {_ATTEMPTS}"
         " attempts; try again"
     )
+
+
+def _keeps(record: RebootRecord, node: str) -> bool:
+    """Whether a lock whose holder is ``node`` is kept for a reboot."""
+    return node == f"{paths.BUSY}/{record.deployment.lock_name}"
 
 
 def _read(session: Session, wanted: list[str]) -> dict[str, Node]:

@@ -48,7 +48,7 @@ def forget_hosts(
 def _removing(session: Session, host_id: str) -> Iterator[Operation]:
     """Yield the removals of a host's records, such as its inventory, its lease and its requests for locks."""
     known_path = f"{paths.INVENTORY}/{host_id}"
-    rest = [paths.out_of_service_path(host_id), paths.maintenance_path(host_id)]
+    rest = [paths.out_of_service_path(host_id), paths.maintenance_path(host_id), paths.reboot_path(host_id)]
     rest += [path for places in installed(FleetPlaces) for path in places.host_nodes(host_id)]
     registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", known_path, *rest])
     if registered is not None:

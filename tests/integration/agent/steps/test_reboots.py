@@ -12,6 +12,7 @@ import pytest
 
 from support.agents import SCRIPT, Fleet, put_script
 from support.builders import make_package
+from support.commands import invoke
 from support.waiting import wait_until
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.zookeeper.session import Session
@@ -137,6 +138,21 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
         fleet.set_version("r1")
         machine.host.wait_for_version("r1")
     assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+@pytest.mark.parametrize("verb", ["forget", "locks release"])
+def test_an_operator_may_declare_a_host_dead_that_does_not_come_back(fleet, verb):
+    machine, other = Machine(fleet, "h1"), Machine(fleet, "h2")
+    wanted(fleet, NEW, "h1", "h2")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    words = ["forget", "h1", "--force"] if verb == "forget" else ["locks", "release", "/os/web", "--yes"]
+    done = invoke(*words, "--reason", "it burnt", "--zookeeper", fleet.connection)
+    assert done.returncode == 0, done.stderr
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    with other.reaching_its_reboot():
+        assert other.bash == ["5.2"]
 
 
 def test_a_reboot_command_that_fails_is_a_failure_that_keeps_nothing(fleet):
