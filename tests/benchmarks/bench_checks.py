@@ -17,7 +17,7 @@ from benchmarks.results import Result, Scale, best, seconds
 from support.fleets.written import WrittenFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.checks.daemon.check_daemon import CheckDaemon, build_checks
+from zkdeployment.checks.daemon import CheckDaemon, build_checks
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session

@@ -17,7 +17,7 @@ from support.zookeeper import connected, sent_requests
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import (
     FleetReports,
@@ -27,7 +27,7 @@ from zkdeployment.intents.rules.reality import (
     ServiceProvider,
 )
 from zkdeployment.intents.rules.resources import StatusOutput, StatusQuery, status_body
-from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.intents.store import read_reports
 from zkdeployment.publishing.store.hosts import encode
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session

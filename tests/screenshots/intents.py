@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, Intent, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.publishing.targets.compiler import compile_targets
@@ -13,7 +13,6 @@ from zkdeployment.publishing.targets.compiler import compile_targets
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.intents.documents.values import Intent
     from zkdeployment.tree.values import Tree
 
 _SHOP = DeploymentIntentGroup(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulation.green import EPOCH
-from zkdeployment.rollouts.prometheus import NoDataError, Sample
-from zkdeployment.strategies.analysis import Outcome
+from zkdeployment.rollouts.measuring import NoDataError, Sample
+from zkdeployment.strategies.analysis import MetricProgress, Outcome
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import GroupVerdict
 from zkdeployment.strategies.store.records import decode_state
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from simulation.server_tree import Change
     from simulation.world import World
-    from zkdeployment.strategies.analysis import MetricProgress
     from zkdeployment.strategies.state import RolloutState
 
 #: The group whose metric decides.

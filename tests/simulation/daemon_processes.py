@@ -10,17 +10,17 @@ from unittest import mock
 
 from simulation.analyses import SimulatedMetrics
 from simulation.checkouts import MachineCheckouts
-from simulation.machine import MachineFiles, MachineRunDirectory
+from simulation.machine import Machine, MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.checks.daemon import check_daemon
+from zkdeployment.checks import daemon as checks_daemon
 from zkdeployment.checks.settings import ChecksSettings
 from zkdeployment.config.settings import Settings
 from zkdeployment.programs import agent as agent_wiring
 from zkdeployment.programs import syncer as syncer_wiring
-from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.publishing.acts.commits import CommitOrder, CommitOutcome
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.rollouts import measuring
 from zkdeployment.rollouts import program as coordinator_wiring
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simulation.green import Process
-    from simulation.machine import Machine
     from simulation.world import World
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.publishing.acts.commits import CommitOrder
 
 #: Modules that coordinators load late, when the names of Python's modules are no longer replaced in them.
-_LATE = (check_daemon, measuring)
+_LATE = (checks_daemon, measuring)
 
 _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 

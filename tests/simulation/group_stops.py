@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from support.builders import make_package
-from zkdeployment.base.plan import ChangePackages, Deploy, Undeploy, packages_of
+from zkdeployment.base.plan import ChangePackages, Deploy, Plan, Step, Undeploy, packages_of
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.documents import subject_text
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.zookeeper import paths
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from simulation.repository import Commit
     from simulation.server_tree import Change
     from simulation.world import World
-    from zkdeployment.base.plan import Plan, Step
 
 #: The groups, with the numbers of their services, which no tree lacks.
 GROUPS = {"p1/store/v1/shop": (0, 1), "p1/store/v1/web": (2,)}

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zkdeployment.base.deployment import Assignment
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, Intent, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
-
-if TYPE_CHECKING:
-    from zkdeployment.intents.documents.values import Intent
 
 #: The apps of the group, and the paths of their services.
 APPS = {"db": ("/p1/shop/db",), "front": ("/p1/shop/front",)}

@@ -12,9 +12,9 @@ FEATURE = Feature(
     "checks",
     (
         SettingsPlaces(sections=value_in(".checks.settings", "SECTIONS")),
-        DocumentPlaces(kinds=value_in(".checks.documents.kinds", "DOCUMENT_KINDS")),
-        PublishingPlaces(review_rules=value_in(".checks.documents.kinds", "REVIEW_RULES")),
-        LeaderPlaces(function_in(".checks.daemon.check_daemon", "check_criterion")),
+        DocumentPlaces(kinds=value_in(".checks.documents", "DOCUMENT_KINDS")),
+        PublishingPlaces(review_rules=value_in(".checks.documents", "REVIEW_RULES")),
+        LeaderPlaces(function_in(".checks.daemon", "check_criterion")),
         FleetPlaces(
             feed_parts=value_in(".checks.feed", "FEED_PARTS"),
             plan_addition=function_in(".checks.views.wanted", "plan_addition"),
@@ -22,7 +22,7 @@ FEATURE = Feature(
             host_findings=function_in(".checks.opening", "host_findings"),
         ),
         ServicePlaces(
-            api_routers=value_in(".checks.api.checks", "ROUTERS"),
+            api_routers=value_in(".checks.api", "ROUTERS"),
             page_routers=value_in(".checks.pages", "ROUTERS"),
             main_pages=value_in(".checks.pages", "MAIN_PAGES"),
             template_packages=("zkdeployment.checks",),

@@ -15,7 +15,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.checks import paths as check_paths
-from zkdeployment.checks.documents.kinds import CHECK_GROUP, CheckGroup
+from zkdeployment.checks.documents import CHECK_GROUP, CheckGroup
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
 from zkdeployment.checks.rules.overview import listed_part

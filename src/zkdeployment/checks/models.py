@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
-from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem, OnCall
+from zkdeployment.checks.documents import CheckConfiguration, MonitoringSystem, OnCall
 from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
-from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
+from zkdeployment.checks.documents import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
 from zkdeployment.checks.rules.findings import (
     CheckFinding,
     SummaryBasis,

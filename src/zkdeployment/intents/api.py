@@ -27,23 +27,19 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_of_document
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    CLUSTER,
+    GROUP,
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     Intent,
     IntentState,
     IntentSubject,
+    intent_of_document,
     subject_text,
 )
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.requests import (
-    find_record,
-    intent_overview,
-    read_reports,
-    rules_in_force,
-)
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentRecord, intent_history
 from zkdeployment.intents.rules.overview import IntentOverview, compare_content, intent_overviews
@@ -54,7 +50,7 @@ from zkdeployment.intents.rules.resources import (
     require_apps,
     status_body,
 )
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.user_acts import (
     AdoptServices,
     ApplyIntent,
@@ -64,6 +60,10 @@ from zkdeployment.intents.user_acts import (
     ResumeGroup,
     RollBackIntent,
     TerminateIntent,
+    find_record,
+    intent_overview,
+    read_reports,
+    rules_in_force,
 )
 from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import UNCHANGED, Actor, CommitReference, PlannedAct

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import JsonFile, log_damage
-from zkdeployment.intents.documents.values import IntentSubject, subject_text
+from zkdeployment.intents.documents import IntentSubject, subject_text
 from zkdeployment.intents.rules.approvals import (
     NOTHING_ACCEPTED,
     Acceptance,
@@ -41,13 +41,13 @@ from zkdeployment.intents.rules.revisions import (
     intent_snapshots,
     with_final_status,
 )
-from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.intents.store.records import (
+from zkdeployment.intents.store import (
     archive_operations,
     intent_operations,
     read_awaiting_records,
     read_intent_nodes,
     read_records,
+    read_reports,
     record_operations,
     removed_histories,
 )

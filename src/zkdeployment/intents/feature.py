@@ -12,7 +12,7 @@ from zkdeployment.service.places import ServicePlaces
 FEATURE = Feature(
     "intents",
     (
-        DocumentPlaces(kinds=value_in(".intents.documents.kinds", "DOCUMENT_KINDS")),
+        DocumentPlaces(kinds=value_in(".intents.documents", "DOCUMENT_KINDS")),
         PublishingPlaces(
             review_rules=value_in(".intents.rules.governance", "REVIEW_RULES"),
             section=value_in(".intents.section", "SECTION"),
@@ -23,9 +23,9 @@ FEATURE = Feature(
             governing_records=function_in(".intents.feed", "governing_records"),
         ),
         DecisionPlaces(
-            directory=value_in(".intents.store.records", "INTENTS"),
+            directory=value_in(".intents.store", "INTENTS"),
             is_used=lambda published: bool(published.intents),
-            decide=function_in(".intents.store.records", "decision_of"),
+            decide=function_in(".intents.store", "decision_of"),
         ),
         ServicePlaces(
             acts=value_in(".intents.user_acts", "ACTS"),

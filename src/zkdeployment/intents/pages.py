@@ -12,14 +12,13 @@ from starlette.exceptions import HTTPException
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
-from zkdeployment.intents.documents.values import IntentSubject, subject_text
+from zkdeployment.intents.documents import IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.requests import approvals_are_signed, read_reports, rules_in_force
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.rules.resources import ResourceRow, instance_resources
-from zkdeployment.intents.user_acts import offered_acts
+from zkdeployment.intents.user_acts import approvals_are_signed, offered_acts, read_reports, rules_in_force
 from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
 from zkdeployment.intents.views.matrix import MatrixQuery, StatusCounts, status_counts
 from zkdeployment.intents.views.page import act_progress, intent_view, service_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.documents.values import ClusterIntents
+from zkdeployment.intents.documents import ClusterIntents
 from zkdeployment.intents.rules.governance import (
     IntentGovernance,
     IntentGovernanceChange,
@@ -71,7 +71,7 @@ class GovernanceByIntents(PublicationSection):
     def expected_refusals(self, session: Session, reviewed: Review) -> Sequence[str]:
         """Return why the life cycle refuses a reviewed tree, by the records of the published intents."""
         from zkdeployment.intents.rules.revisions import expected_refusals, intent_snapshots  # noqa: PLC0415
-        from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
+        from zkdeployment.intents.store import read_records  # noqa: PLC0415
 
         snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
         return [str(refusal) for refusal in expected_refusals(read_records(session), snapshots)]
@@ -93,13 +93,13 @@ class GovernanceByIntents(PublicationSection):
 
     def records(self, session: Session) -> Iterable[IntentRecord]:
         """Read the records of all intents."""
-        from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
+        from zkdeployment.intents.store import read_records  # noqa: PLC0415
 
         return read_records(session)
 
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the intents of the last complete publication."""
-        from zkdeployment.intents.store.records import read_governance  # noqa: PLC0415
+        from zkdeployment.intents.store import read_governance  # noqa: PLC0415
 
         return read_governance(session, left)
 

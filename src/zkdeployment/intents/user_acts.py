@@ -24,8 +24,7 @@ from zkdeployment.intents.acts.intents import (
     order_of,
     roll_back_intent,
 )
-from zkdeployment.intents.documents.kinds import intent_of_document
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     DIGEST,
     ClusterIntents,
     DeploymentIntentGroup,
@@ -33,15 +32,30 @@ from zkdeployment.intents.documents.values import (
     IntentState,
     IntentSubject,
     UpdateRule,
+    intent_of_document,
     intent_paths,
     parse_subject,
     subject_text,
 )
+from zkdeployment.intents.feed import record_of, reports_of
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
-from zkdeployment.intents.rules.life_cycle import ACT_ON_INTENT, IntentAct, IntentRefusal, perform, signature_hint
-from zkdeployment.intents.rules.overview import IntentOverview, compare_before_approval
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.rules.life_cycle import (
+    ACT_ON_INTENT,
+    IntentAct,
+    IntentRefusal,
+    IntentSnapshot,
+    perform,
+    signature_hint,
+)
+from zkdeployment.intents.rules.overview import (
+    IntentOverview,
+    compare_before_approval,
+    find_overview,
+    intent_overviews,
+)
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.act import (
@@ -63,9 +77,53 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.intents.rules.approvals import ApprovalRule
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.views.page import OfferedAct
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.planner import RevisionPlanner
     from zkdeployment.service.views.plan import PlanView
+
+
+def approvals_are_signed(adapters: ServerAdapters) -> bool:
+    """Return whether approvals need a signature, which an approver makes at a terminal."""
+    return adapters.commits is not None and adapters.commits.approvals is not None
+
+
+def rules_in_force(adapters: ServerAdapters) -> Sequence[ApprovalRule] | None:
+    """Return the rules of approvals, ``None`` without rules; raises ``ConfigurationError``."""
+    verifier = None if adapters.commits is None else adapters.commits.approvals
+    return None if verifier is None else verifier.rules_in_force()
+
+
+def intent_overview(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
+    """Return the published form of an intent and, if the service has a repository, the form at the tip.
+
+    Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+    """
+    record = record_of(adapters.feed, subject)
+    tip: Mapping[IntentSubject, IntentSnapshot] = {}
+    if adapters.commits is not None:
+        with planner.place():
+            reviewed = review(adapters.commits.at_tip()[1])
+            tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+    return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
+
+
+def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
+    """Return the whole record of a published intent; raises ``NotFoundError`` if it does not exist."""
+    record = record_of(adapters.feed, subject)
+    if record is None:
+        raise NotFoundError(f"there is no published intent {subject_text(subject)}")
+    return record
+
+
+def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
+    """Return the reports of hosts, and of the providers of the services of these instances."""
+    paths = {service.assignment.path for instance in instances for service in instance.services}
+    return reports_of(adapters.feed, paths)
+
 
 #: The last consequence of each act on an intent.
 COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
@@ -139,8 +197,6 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
         return order_of(adapters, actor, self.subject, self.reason)
 
     def read(self, visit: Visit) -> PublishedIntent:
-        from zkdeployment.intents.requests import approvals_are_signed, find_record  # noqa: PLC0415  verbs need no form
-
         return PublishedIntent(find_record(visit.adapters, self.subject), approvals_are_signed(visit.adapters))
 
     def concerned(self, found: PublishedIntent) -> tuple[str, ...]:
@@ -321,8 +377,6 @@ class RollBackIntent(_ActOnIntent):
 
 
 def _overview(subject: IntentSubject, visit: Visit) -> IntentOverview:
-    from zkdeployment.intents.requests import intent_overview  # noqa: PLC0415  verbs need no form
-
     return intent_overview(visit.state.planner, visit.adapters, subject)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.intents.documents.values import Approval, IntentSubject
+    from zkdeployment.intents.documents import Approval, IntentSubject
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.command import Git

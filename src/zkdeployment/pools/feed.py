@@ -1,6 +1,7 @@
-"""The pools in the readings of the fleet: their events, their metrics, and the ended sessions for clients.
+"""The pools in the readings of the fleet: events, metrics, ended sessions, and warnings before sessions expire.
 
 A session that ends is followed for one more reading, in the directory of ended sessions, to show how it ended.
+Every service checks the sessions. The service that first records a warning has given it; all services report it.
 """
 
 from __future__ import annotations
@@ -8,28 +9,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import DocumentKey, PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
+from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import level_changes, node_changes, pool_overviews, session_changes
-from zkdeployment.pools.rules.snapshot import PoolReading, TenantSession
-from zkdeployment.pools.store.assembly import decode_record, pool_snapshot, stamped
-from zkdeployment.pools.store.store import EndedRecords, record_path
+from zkdeployment.pools.rules.snapshot import PoolChange, PoolReading, TenantSession, due_warnings, next_warning
+from zkdeployment.pools.store.store import (
+    EndedRecords,
+    ZooKeeperPools,
+    decode_record,
+    pool_snapshot,
+    record_path,
+    stamped,
+)
 from zkdeployment.publishing.store.documents import decode_document, document_path
 from zkdeployment.service.users.user_store import USERS
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-
 
 #: The limit of ended sessions that are read.
 _MOST_ENDED = 1000
@@ -163,3 +173,37 @@ FEED_PARTS = (POOLS_PART,)
 def metrics(reading: FleetReading) -> Iterator[Metric]:
     """Yield the metrics of pools in a reading of the fleet."""
     return pool_metrics(reading.of(POOLS_PART))
+
+
+#: The longest time in seconds between two checks of the sessions, because the clock may be set.
+_LONGEST = 60.0
+
+
+class SessionWarnings(FeedThread):
+    """Gives the warnings of the sessions that ``feed`` shows."""
+
+    NAME = "session-warnings"
+
+    def __init__(self, feed: ZooKeeperFeed, store: ZooKeeperPools, clock: Clock) -> None:
+        super().__init__(feed)
+        self._store, self._clock = store, clock
+
+    def _work(self) -> float:
+        """Give the warnings that are due, and return the seconds until the next check."""
+        sessions = pools_of(self._feed).snapshot.sessions
+        now = self._clock.now()
+        if due_warnings(sessions.values(), now):
+            sessions = self._warn(now)
+        coming = next_warning(sessions.values(), now)
+        return _LONGEST if coming is None else min(coming - now, _LONGEST)
+
+    def _warn(self, now: float) -> Mapping[int, TenantSession]:
+        """Record the warnings that are due, each in a transaction of its own; return the present sessions."""
+        read = self._store.read()
+        for session in due_warnings(read.sessions.values(), now):
+            try:
+                self._store.commit(PoolChange(sessions=(session,)), read)
+            except ConflictError:
+                continue  # another service gave the warning, or the session changed; the feed shows which
+            get_logger().info("session-warned", session=session.id, tenant=session.tenant)
+        return read.sessions

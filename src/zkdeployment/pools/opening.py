@@ -136,8 +136,7 @@ def pool_adapters_of(adapters: ServerAdapters) -> PoolAdapters:
 
 def alarms(session: Session, _now: float) -> JudgeAlarms:
     """Read the pools, and return the function that judges them for the monitor of the fleet."""
-    from zkdeployment.pools.rules.alarms import pool_alarms  # noqa: PLC0415  only monitors need it
-    from zkdeployment.pools.rules.overview import pools_status  # noqa: PLC0415  as above
+    from zkdeployment.pools.rules.overview import pool_alarms, pools_status  # noqa: PLC0415  only monitors need it
 
     store = ZooKeeperPools(session)
     return partial(pool_alarms, pools_status(store.configuration(), store.read()))
@@ -145,7 +144,7 @@ def alarms(session: Session, _now: float) -> JudgeAlarms:
 
 def service_parts(adapters: ServerAdapters) -> tuple[ServicePart, ...]:
     """Return the thread of the service that warns tenants before their sessions end."""
-    from zkdeployment.pools.daemon.session_warnings import SessionWarnings  # noqa: PLC0415  only services need it
+    from zkdeployment.pools.feed import SessionWarnings  # noqa: PLC0415  only services need it
 
     pools = pool_adapters_of(adapters)
     return (SessionWarnings(adapters.feed, pools.store, pools.clock),)

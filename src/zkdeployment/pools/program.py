@@ -15,7 +15,7 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.pools import paths as pool_paths
-from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
+from zkdeployment.pools.daemon import NodeTasks, PoolWorker, TaskRuns
 from zkdeployment.pools.documents import AnsibleMechanism, Mechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import (
     AnsibleNodes,

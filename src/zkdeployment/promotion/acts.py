@@ -1,27 +1,71 @@
-"""The ways back: a commit on the main branch that restores a revision, and the reset of a fleet's branch."""
+"""The ways back with the operator's git rights: a rollback on the main branch, the reset of a fleet's branch."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.cluster import short
+from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import FLEETS, Fleets
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome, PromotionEntry
-from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
+from zkdeployment.promotion.settings import PromoteSettings
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.acts.rollback import RollbackOrder, rollback_changes
 from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
 from zkdeployment.strategies.views import RolloutProgressState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.promotion.branches import FleetBranches
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+
+#: Seconds for one run of git, because a person waits.
+_TIMEOUT = 60.0
+
+_PROGRAM = "zkdeployment"
+
+
+def configured_promotion(config: Path | None) -> PromoteSettings:
+    """Return the section [promote] of a configuration; raises ``ConfigurationError`` without it."""
+    return load(config or SYSTEM_CONFIGURATION, host=False).require(PromoteSettings)
+
+
+@contextlib.contextmanager
+def open_main(settings: PromoteSettings, signing_key: Path | None = None) -> Iterator[OperatorBranches]:
+    """Yield the main branch, freshly read; the user's own keys are used, not the promoter's.
+
+    ``signing_key`` signs the commits. Raises ``SourceError`` if the repository cannot be read.
+    """
+    # GitPython is imported only where it is used, so that the other verbs start fast.
+    from zkdeployment.promotion.branches import FleetBranches  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.source import GitSource  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-promote-") as scratch:
+        source = GitSource(
+            settings.url,
+            Path(scratch) / "mirror",
+            branch=settings.branch,
+            timeout=_TIMEOUT,
+            gap=1,
+            every_branch=True,
+        )
+        branches = FleetBranches(source)
+        committer = Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}")
+        commits = TreeCommits(source, committer, signing_key, reach=failpoints.reach)
+        yield OperatorBranches(branches.fetch(), branches, commits)
+
 
 _SUCCESS = RolloutProgressState.SUCCESS.value
 

@@ -25,7 +25,7 @@ FEATURE = Feature(
                     Subject.DAEMONS,
                 ),
                 "rollout": LazyVerb(
-                    ".rollouts.verbs.rollout",
+                    ".rollouts.verbs",
                     "Simulate, watch and direct rollouts by a strategy.",
                     subject=Subject.ROLLOUTS,
                 ),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 from support.branches import Branch
 from support.fleets.written import WrittenFleet
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, TREE, begun, recorded
-from support.service import running_service
+from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.web.browser import faults_of_pages, logged_in
 from support.zookeeper import connected
@@ -21,7 +21,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.publication import LeftService
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.service.users.user import Role
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
-
-    from support.service import RunningService
 
 PAGE = "/intents/p1/store/v1/shop"
 HOSTILE = "<b>jane</b>\u202e"

@@ -14,7 +14,7 @@ from support.commands import invoke
 from support.fleets.written import WrittenFleet
 from support.forks import run_forked
 from support.intents import GROUP
-from support.service import running_service
+from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.web.forms import follow, submit
 from zkdeployment.base.errors import ZkdeploymentError
@@ -22,8 +22,8 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import IntentState, UpdateRule
-from zkdeployment.intents.store.records import INTENTS
+from zkdeployment.intents.documents import IntentState, UpdateRule
+from zkdeployment.intents.store import INTENTS
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from httpx import Client, Response
 
-    from support.service import RunningService
 
 SHOP = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups/shop"
 IDENTITY = Identity("w0", "w0.example.com")

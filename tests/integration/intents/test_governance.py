@@ -14,7 +14,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.intents.documents.values import Approval, ServiceRelease
+from zkdeployment.intents.documents import Approval, ServiceRelease
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.verification import GitApprovals, approval_signer

@@ -14,7 +14,7 @@ from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import Approval, ServiceRelease
+from zkdeployment.intents.documents import Approval, ServiceRelease
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.publishing.rules.review import review
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import invoke
-from support.publishing import InterruptedSyncError
+from support.publishing import InterruptedSyncError, Publishing
 from support.repository import make_key, public
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import Deployment
@@ -20,9 +20,9 @@ from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.documents import Approval
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.syncer import Syncer
@@ -36,7 +36,6 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from support.publishing import Publishing
     from zkdeployment.intents.rules.instances import IntentRecord
 
 SHOP = ("p1", "store", "v1", "shop")

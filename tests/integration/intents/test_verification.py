@@ -12,7 +12,7 @@ from support.repository import Repository, make_key, public
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot
 from zkdeployment.intents.verification import GitApprovals, approval_signer

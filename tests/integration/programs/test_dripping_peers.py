@@ -12,7 +12,7 @@ from support.web.servers import DrippingServer
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConfigurationError, IdentityProviderError, ServiceError
 from zkdeployment.base.machine.http import HttpClient
-from zkdeployment.checks.daemon.pokes import HttpPokeSender
+from zkdeployment.checks.daemon import HttpPokeSender
 from zkdeployment.checks.nagios.service import HttpMonitoringService
 from zkdeployment.config.forms import read_value
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
@@ -22,7 +22,7 @@ from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender
 from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.promotion.services import FleetService, ServiceClient
-from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
+from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
 from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.service.openid import OpenIdProvider
 from zkdeployment.service.users.external_logins import OpenIdClient

@@ -10,11 +10,11 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.checks.daemon.check_daemon import CheckJob
+from zkdeployment.checks.daemon import CheckJob
 from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.pools.daemon.pool_worker import PoolWorker
+from zkdeployment.pools.daemon import PoolWorker
 from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.programs.syncer import build_follower
 from zkdeployment.providers.filter import ZooKeeperFilter, build_filter

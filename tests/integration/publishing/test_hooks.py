@@ -17,7 +17,7 @@ from support.repository import Repository
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.intents.documents.values import DeploymentIntentGroup
+from zkdeployment.intents.documents import DeploymentIntentGroup
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.store.documents import read_strategy

@@ -19,15 +19,15 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.store.assignments import encode_targets
 from zkdeployment.rollouts.measuring import (
     MetricMeasurements,
+    Sample,
     VariableReader,
     chosen_server,
     instances_by_host,
     metrics_servers,
     take_reading,
 )
-from zkdeployment.rollouts.prometheus import Sample
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.rollouts.verbs.measure import measure_group
+from zkdeployment.rollouts.verbs import measure_group
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, MetricStage, Outcome, parse_comparison
 from zkdeployment.strategies.criteria import OutsideCriterion

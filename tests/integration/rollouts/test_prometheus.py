@@ -17,7 +17,7 @@ from support.certificates import Authority
 from support.waiting import wait_until
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
+from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
 from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.documents import strategies

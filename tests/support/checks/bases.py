@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Facts, Identity
-from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints, Predicate, Threshold
+from zkdeployment.checks.documents import CheckConfiguration, CheckConstraints, Predicate, Threshold
 from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost
 from zkdeployment.strategies.strategy import Selector
 

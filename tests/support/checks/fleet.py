@@ -17,8 +17,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.checks import paths as check_paths
-from zkdeployment.checks.daemon.check_daemon import CheckDaemon, CheckJob
-from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
+from zkdeployment.checks.daemon import CheckDaemon, CheckJob, CheckPokes, HttpPokeSender
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems

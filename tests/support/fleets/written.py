@@ -6,21 +6,21 @@ import json
 import time
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kazoo.client import KazooClient
 
 from support.waiting import UNLIMITED
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.base.lock import LockedWork
-from zkdeployment.base.publication import Origin, next_sequence
+from zkdeployment.base.publication import LeftService, Origin, next_sequence
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.base.stop import FailureOutput, Stop
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckChange
 from zkdeployment.checks.store.instances import encode_changes
-from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
-from zkdeployment.pools.rules.snapshot import PoolChange, retire
+from zkdeployment.intents.store import intent_operations, read_intent_nodes
+from zkdeployment.pools.rules.snapshot import PoolChange, TenantSession, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.rules.changes import changed_versions
@@ -28,10 +28,10 @@ from zkdeployment.publishing.store.cluster import write_output
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets
+from zkdeployment.publishing.targets.compiler import ServiceTarget, assignments_for, compile_targets
 from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies.store.leadership import FencedLead
-from zkdeployment.strategies.strategy import MemberKind
+from zkdeployment.strategies.strategy import MemberKind, Strategy
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper import paths
@@ -39,17 +39,12 @@ from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from typing import Self
 
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.host import Host, Identity
-    from zkdeployment.base.publication import LeftService
     from zkdeployment.documents.collection import DocumentContents
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.pools.rules.snapshot import TenantSession
-    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.strategy import Strategy
 
 
 class WrittenFleet:

@@ -13,7 +13,7 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.pools import paths as pool_paths
-from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
+from zkdeployment.pools.daemon import NodeTasks, PoolWorker, TaskRuns
 from zkdeployment.pools.documents import FORM, AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes

@@ -5,7 +5,7 @@ import yaml
 from support.intents import GROUP, begun, recorded
 from zkdeployment.base.host import Identity
 from zkdeployment.cli.options import yaml_text
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHost, ReportedHosts
 from zkdeployment.intents.rules.resources import read_query, status_body
 

@@ -26,8 +26,13 @@ from zkdeployment.promotion.user_acts import (
     promotion_acts,
 )
 from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, waiting_for_reset, worst_first
-from zkdeployment.promotion.views.page import PageActs, fleets_view, promotion_deliveries, revision_view
-from zkdeployment.promotion.views.ways import revision_ways
+from zkdeployment.promotion.views.page import (
+    PageActs,
+    fleets_view,
+    promotion_deliveries,
+    revision_view,
+    revision_ways,
+)
 from zkdeployment.service.views.fleet import HostLink
 from zkdeployment.strategies.progress import supersede
 from zkdeployment.strategies.strategy import Group, Pace, Selector

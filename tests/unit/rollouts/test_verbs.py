@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from support.strategies import EXAMPLE_FILE
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.rollouts.verbs.rollout import command
+from zkdeployment.rollouts.verbs import command
 
 HOSTS = """\
 ntp01: {rack: rack01}

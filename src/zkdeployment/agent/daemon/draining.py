@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.base.plan import Step
 
 
 class DrainSupervision(Supervision):

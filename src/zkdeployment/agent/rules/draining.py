@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import Inventory, Marker
     from zkdeployment.base.json_values import Properties
-    from zkdeployment.base.plan import Undeploy
 
 #: Why a host with publishers undeploys nothing for a maintenance.
 UNSIGNED = "this host follows only signed publications, and a maintenance is not signed"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import UnusableCheckError
-from zkdeployment.checks.documents.kinds import EMAIL_PATTERN, PHONE_PATTERN
+from zkdeployment.checks.documents import EMAIL_PATTERN, PHONE_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
-from zkdeployment.checks.documents.kinds import CheckGroup, GroupLevel
+from zkdeployment.checks.documents import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (

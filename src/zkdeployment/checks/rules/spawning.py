@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.host import Facts, Host, Identity
 from zkdeployment.base.inventory import KnownHost, absent_hosts
-from zkdeployment.checks.documents.kinds import (
+from zkdeployment.checks.documents import (
     HOST_PLACEHOLDERS,
     ArgumentPart,
     CheckConfiguration,

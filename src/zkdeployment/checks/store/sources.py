@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host
 from zkdeployment.base.machine.calls import turn
-from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall
+from zkdeployment.checks.documents import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall
 from zkdeployment.checks.rules.spawning import (
     CheckBasis,
     CheckedHost,

@@ -30,7 +30,7 @@ _VERBS = {
     "preview": LazyVerb(".checks.verbs.documents", "Show the instances that a document would make.", "preview"),
     "retry": LazyVerb(".checks.verbs.instances", "Let monitoring systems try failed instances again.", "retry"),
     "show": LazyVerb(".checks.verbs.documents", "Show a check, its instances by state, and its errors.", "show"),
-    "simulate": LazyVerb(".checks.verbs.simulate", "Play events on one check instance, without a fleet."),
+    "simulate": LazyVerb(".checks.verbs.documents", "Play events on one check instance, without a fleet."),
     "summary": LazyVerb(".checks.verbs.instances", "Show monitoring systems and what waits for them.", "summary"),
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.records import Record
 from zkdeployment.base.source_files import Severity
-from zkdeployment.checks.documents.kinds import (
+from zkdeployment.checks.documents import (
     CHECK,
     ON_CALL,
     CheckConfiguration,

@@ -11,8 +11,7 @@ from zkdeployment.base.names import check_node_path
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.intents.acts.intents import require_seen
-from zkdeployment.intents.documents.kinds import RELEASE
-from zkdeployment.intents.documents.values import RELEASED, Approval, ServiceRelease
+from zkdeployment.intents.documents import RELEASE, RELEASED, Approval, ServiceRelease
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.intents.rules.content import IntentContent, service_content
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges

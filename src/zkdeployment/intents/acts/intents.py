@@ -16,7 +16,7 @@ from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.store.audit import ActAudit
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
@@ -59,7 +59,7 @@ from zkdeployment.intents.rules.life_cycle import (
     uncounted_approval,
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review
 from zkdeployment.publishing.section import ChangeBasis

@@ -29,7 +29,7 @@ from zkdeployment.base.durations import age, seconds_ahead
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService, Published, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     DeploymentIntentGroup,
     FurtherApproval,

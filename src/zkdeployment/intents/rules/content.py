@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.json_values import Properties, Value
-    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.intents.documents import Intent
 
 #: The node below a service whose children are the targets of the service.
 DEPLOY = "deploy"

@@ -16,8 +16,9 @@ from zkdeployment.documents.edits import (
     remove_document,
     render_document,
 )
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    CLUSTER,
+    GROUP,
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

@@ -14,8 +14,10 @@ from zkdeployment.base.errors import LinkError
 from zkdeployment.base.publication import LeftService, Targets
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    CLUSTER,
+    GROUP,
+    RELEASE,
     ClusterIntents,
     FleetStop,
     Intent,

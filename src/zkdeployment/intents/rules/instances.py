@@ -15,7 +15,7 @@ from zkdeployment.base.act import sanitize
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.records import APART, Key, Record, invalid
-from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import Approval, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.publishing.targets.services import assignment_from_json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.act import ActRight, Decision, DecisionForm
 from zkdeployment.base.text import listing
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     ClusterIntents,
     Intent,
     IntentState,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

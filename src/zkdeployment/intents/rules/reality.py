@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.json_values import Properties
-    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.documents import IntentSubject
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailu
 from zkdeployment.base.errors import ConfigurationError, NotFoundError
 from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.text import listing
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, Intent, IntentSubject, subject_text
+from zkdeployment.intents.documents import DeploymentIntentGroup, Intent, IntentSubject, subject_text
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord, instances_body
 from zkdeployment.intents.rules.reality import (
     ClusterStatus,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import Problem, SourceFile
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     ClusterIntents,
     DeploymentIntentGroup,
     IntentState,

@@ -32,10 +32,10 @@ from zkdeployment.intents.acts.intents import (
     approve_files,
     replaced_approvals,
 )
-from zkdeployment.intents.documents.values import IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.edits import PlacedIntent, find_intent, with_state
 from zkdeployment.intents.rules.overview import compare_before_approval, compare_content
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.user_acts import (
     AdoptServices,
     ApplyIntent,

@@ -12,12 +12,12 @@ from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentRecord, instances_body, intent_history
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.rules.resources import StatusOutput, StatusQuery, read_query, require_apps, status_body
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.verbs.reading import (
     read_overview,
     read_overviews,

@@ -21,13 +21,11 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, find_servers, load
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
-from zkdeployment.intents.documents.kinds import CLUSTER
-from zkdeployment.intents.documents.values import IntentSubject, parse_subject, subject_text
+from zkdeployment.intents.documents import CLUSTER, IntentSubject, parse_subject, subject_text
 from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
 from zkdeployment.intents.rules.resources import InstanceProgress, instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents, read_reports
 from zkdeployment.intents.verification import read_rules
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.settings import SyncSettings

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.intents.documents.values import ClusterIntents, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import ClusterIntents, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.life_cycle import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts
 from zkdeployment.service.views.frame import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.intents.documents.values import IntentState, IntentSubject
+from zkdeployment.intents.documents import IntentState, IntentSubject
 from zkdeployment.intents.rules.reality import ClusterStatus, FleetReports, RsyncStatus
 from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, ResourceDetails, ResourceRow, instance_resources
 from zkdeployment.service.views.frame import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.fleet.views.requests import Job, JobState
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     FleetStop,

@@ -18,7 +18,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.promotion.opening import configured_promotion, open_main
+from zkdeployment.promotion.acts import configured_promotion, open_main
 from zkdeployment.promotion.records import FleetStanding, FleetState
 from zkdeployment.promotion.store import PromotionSnapshot, read_promotion
 from zkdeployment.promotion.views.fleets import FleetsStatus, explain_fleet, fleets_status

@@ -8,7 +8,7 @@ from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.verb_group import LazyVerbGroup
 
 _DIRECT = ".promotion.verbs.promote"
-_BACK = ".promotion.verbs.way_back"
+_BACK = ".promotion.verbs.promote"
 
 _PROMOTE_VERBS = {
     "abort": LazyVerb(_DIRECT, "End the promotion as failed.", "abort"),

@@ -12,7 +12,7 @@ from support.checks.fleet import CheckedFleet, ScriptedMonitor, check_document, 
 from support.commands import invoke
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from zkdeployment.checks.daemon.check_daemon import CheckHealth, CheckJob
+from zkdeployment.checks.daemon import CheckHealth, CheckJob
 from zkdeployment.checks.opening import check_adapters
 from zkdeployment.checks.rules.findings import HostHealth
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances

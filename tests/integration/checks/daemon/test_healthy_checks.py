@@ -15,7 +15,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.checks.daemon.check_daemon import CheckHealth, CheckJob, deciding_health
+from zkdeployment.checks.daemon import CheckHealth, CheckJob, deciding_health
 from zkdeployment.checks.rules.instance import CheckInstance
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
 from zkdeployment.checks.rules.workflow import answer, fetch

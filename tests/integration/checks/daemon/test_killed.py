@@ -23,7 +23,7 @@ from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete
 
 if TYPE_CHECKING:
-    from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+    from zkdeployment.checks.daemon import CheckDaemon
     from zkdeployment.checks.rules.instance import CheckInstance
     from zkdeployment.documents.collection import DocumentContents
 

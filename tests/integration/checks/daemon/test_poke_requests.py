@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.checks.fleet import PokedSystem
-from zkdeployment.checks.daemon.pokes import HttpPokeSender
+from zkdeployment.checks.daemon import HttpPokeSender
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from support.checks.fleet import CheckedFleet, PokedSystem, ScriptedMonitor, check_document, system_document
 from support.service import running_service
 from support.waiting import PATIENCE, UNLIMITED, wait_until
-from zkdeployment.checks.daemon import pokes
-from zkdeployment.checks.daemon.pokes import HttpPokeSender, PokeQueue
+from zkdeployment.checks import daemon as checks_daemon
+from zkdeployment.checks.daemon import HttpPokeSender, PokeQueue
 from zkdeployment.checks.rules.monitoring_system import Poke
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
@@ -40,7 +40,7 @@ def silent_address() -> Iterator[str]:
 @pytest.fixture
 def _patient_pokes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pokes wait for an answer longer than tests wait for anything."""
-    monkeypatch.setattr(pokes, "_LIMIT", 2 * PATIENCE)
+    monkeypatch.setattr(checks_daemon, "_LIMIT", 2 * PATIENCE)
 
 
 def test_a_poke_has_the_body_that_systems_expect_and_clears_the_flag(fleet: CheckedFleet):
@@ -85,7 +85,7 @@ def test_a_fetched_instance_is_not_poked_again(fleet: CheckedFleet, zookeeper: s
 def test_a_dead_and_a_slow_system_delay_no_other_and_are_poked_when_they_are_back(
     fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pokes, "RETRY_DELAYS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(checks_daemon, "RETRY_DELAYS", (0.01, 0.01, 0.01, 0.01))
     answers = iter([500, 0, 302, 404, 503])  # 0 stands for nonsense
     with (
         PokedSystem(lambda: next(answers, 200)) as broken,
@@ -168,7 +168,7 @@ def test_a_system_keeps_its_callback_until_everything_is_removed_from_it(fleet: 
 
 
 def test_a_closed_queue_sends_nothing_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pokes, "RETRY_DELAYS", (60.0,))
+    monkeypatch.setattr(checks_daemon, "RETRY_DELAYS", (60.0,))
     with PokedSystem(lambda: 500) as system:
         delivered: list[Poke] = []
         queue = PokeQueue("nagios1", HttpPokeSender(), delivered.append)

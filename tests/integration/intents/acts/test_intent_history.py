@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,16 +14,17 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.intents.acts.intents import (
     IntentAdapters,
+    IntentOrder,
     approve_intent,
     change_state,
     order_of,
     remove_intent,
     roll_back_intent,
 )
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
-from zkdeployment.intents.rules.instances import intent_history
+from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
+from zkdeployment.intents.rules.instances import InstanceHistory, intent_history
 from zkdeployment.intents.rules.life_cycle import IntentAct
-from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
@@ -35,10 +36,7 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import Any
 
-    from zkdeployment.intents.acts.intents import IntentOrder
-    from zkdeployment.intents.rules.instances import InstanceHistory
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")

@@ -23,11 +23,13 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.intents.documents.kinds import RELEASE
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    RELEASE,
+    Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     IntentState,
+    IntentSubject,
     UpdateRule,
     parse_subject,
 )
@@ -35,16 +37,13 @@ from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.revisions import change_refusals, intent_snapshots
-from zkdeployment.publishing.acts.commits import Author
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.acts.commits import Author, CommitOutcome
+from zkdeployment.publishing.rules.review import Review, review
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.intents.documents.values import Approval, IntentSubject
-    from zkdeployment.publishing.acts.commits import CommitOutcome
-    from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 ANN = Author("Ann", "ann@example.com")

@@ -23,21 +23,19 @@ from zkdeployment.intents.acts.intents import (
     create_intent,
     replaced_approvals,
 )
-from zkdeployment.intents.documents.kinds import RELEASE
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, ServiceRelease
+from zkdeployment.intents.documents import RELEASE, Approval, DeploymentIntentGroup, IntentState, ServiceRelease
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.verification import approval_signer
-from zkdeployment.publishing.acts.commits import Author, CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 ANN = Author("Ann", "ann@example.com")

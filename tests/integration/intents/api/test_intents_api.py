@@ -20,7 +20,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.intents.acts.intents import IntentOrder, approve_intent
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.verification import approval_signer

@@ -12,7 +12,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.intents.feed import reports_of
-from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.intents.store import read_reports
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 

@@ -8,10 +8,10 @@ import pytest
 
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.store.records import INTENTS, ZooKeeperIntents, intent_operations, read_intent_nodes
+from zkdeployment.intents.store import INTENTS, ZooKeeperIntents, intent_operations, read_intent_nodes
 from zkdeployment.publishing.store.assignments import read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Set

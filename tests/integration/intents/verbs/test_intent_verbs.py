@@ -24,7 +24,7 @@ from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.requests import JobState, job_of
-from zkdeployment.intents.documents.values import Approval, parse_subject
+from zkdeployment.intents.documents import Approval, parse_subject
 from zkdeployment.intents.rules.approvals import APPROVAL_NAMESPACE, approval_statement
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.ssh_signatures import verify_text

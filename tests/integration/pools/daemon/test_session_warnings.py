@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from integration.fleet.feed.test_feed import following
 from support.waiting import ManualClock, wait_until
-from zkdeployment.pools.daemon.session_warnings import SessionWarnings
-from zkdeployment.pools.feed import pools_of
+from zkdeployment.pools.feed import SessionWarnings, pools_of
 from zkdeployment.pools.rules.snapshot import WARNING, NodesSpec, PoolChange, TenantSession
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.zookeeper.session import Session

@@ -7,8 +7,8 @@ import pytest
 
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.machine import process
-from zkdeployment.pools.host import tenant_traces as module
-from zkdeployment.pools.host.tenant_traces import host_facts
+from zkdeployment.pools.host import leases as module
+from zkdeployment.pools.host.leases import host_facts
 
 
 def test_accounts_groups_and_passwords_are_facts_and_passwords_are_not_shown(tmp_path):

@@ -13,7 +13,7 @@ from support.checks.fleet import system_document
 from support.checks.instances import KEY, instance_of, version
 from support.fleets.written import WrittenFleet
 from support.intents import CLUSTER, GROUP
-from support.service import form_token, running_service
+from support.service import RunningService, form_token, running_service
 from support.waiting import wait_until
 from support.web.forms import form_of, submit
 from zkdeployment.base.errors import UnreachableError
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from support.service import RunningService
-    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.intents.documents import Intent
 
 SERVICE = "  /{} : web\n    version = '1'\n    /deploy\n"
 DEPLOYED = f"{SERVICE}      /web\n"

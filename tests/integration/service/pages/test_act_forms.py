@@ -17,7 +17,7 @@ from support.fleets.written import WrittenFleet
 from support.intents import CLUSTER, GROUP, TREE, begun, recorded
 from support.metrics import probe_of
 from support.pools.builders import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing, make_node
-from support.service import running_service
+from support.service import RunningService, running_service
 from support.strategies import advanced_rollout, group, plain_hosts, strategy
 from support.waiting import wait_until
 from support.web.forms import follow, form_of, submit
@@ -32,7 +32,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import Approval, IntentState
+from zkdeployment.intents.documents import Approval, Intent, IntentState
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.publishing import Publishing
-    from support.service import RunningService
-    from zkdeployment.intents.documents.values import Intent
 
 
 @dataclass

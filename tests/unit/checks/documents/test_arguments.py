@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.checks.documents.kinds import (
+from zkdeployment.checks.documents import (
     ArgumentPart,
     CheckConfiguration,
     Predicate,

@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.documents.kinds import CHECK_GROUP, CheckGroup, GroupLevel, check_problems
+from zkdeployment.checks.documents import CHECK_GROUP, CheckGroup, GroupLevel, check_problems
 from zkdeployment.documents.reading import read_documents
 
 TEXT = """\

@@ -6,7 +6,7 @@ import pytest
 
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.documents.kinds import (
+from zkdeployment.checks.documents import (
     CHECK,
     SYSTEM,
     CheckConfiguration,

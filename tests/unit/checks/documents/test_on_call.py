@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.documents.kinds import ON_CALL, OnCall, OnCallContact, check_problems, on_call_of
+from zkdeployment.checks.documents import ON_CALL, OnCall, OnCallContact, check_problems, on_call_of
 from zkdeployment.documents.reading import read_documents
 
 TEXT = """\

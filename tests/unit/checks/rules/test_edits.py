@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.acts import (
+from zkdeployment.checks.user_acts import (
     check_content,
     new_check_documents,
     with_changed_check,

@@ -6,7 +6,7 @@ import pytest
 
 from support.checks.instances import KEY
 from zkdeployment.base.act import Maintenance
-from zkdeployment.checks.documents.kinds import CheckGroup, GroupLevel
+from zkdeployment.checks.documents import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.findings import check_findings, group_states
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState

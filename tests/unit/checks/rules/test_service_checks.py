@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Facts, Identity
-from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints, Predicate, Threshold
+from zkdeployment.checks.documents import CheckConfiguration, CheckConstraints, Predicate, Threshold
 from zkdeployment.checks.rules.spawning import LARGEST_DETAILS, MOST_COMBINATIONS, CheckedHost, service_checks
 
 HOST = CheckedHost(Identity("host1", "host1.example.com"), "192.0.2.1", Facts())

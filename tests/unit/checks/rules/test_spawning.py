@@ -8,7 +8,7 @@ from hypothesis import given
 from support.checks.bases import check_bases
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Facts, Identity
-from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints
+from zkdeployment.checks.documents import CheckConfiguration, CheckConstraints
 from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, CheckScope, changed_scope, wanted_instances
 from zkdeployment.strategies.strategy import Selector
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from support.checks.bases import check_bases
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Facts, Identity
-from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints, OnCall, OnCallContact
+from zkdeployment.checks.documents import CheckConfiguration, CheckConstraints, OnCall, OnCallContact
 from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, wanted_instances
 from zkdeployment.checks.rules.workflow import same_details
 from zkdeployment.checks.views.wanted import check_difference, shown_command

@@ -6,8 +6,8 @@ from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Facts, Identity
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.acts import new_check_documents
 from zkdeployment.checks.rules.spawning import CheckedHost
+from zkdeployment.checks.user_acts import new_check_documents
 from zkdeployment.checks.views.wanted import PreviewBasis, check_errors, preview_checks, preview_to_json
 from zkdeployment.tree.values import Tree
 

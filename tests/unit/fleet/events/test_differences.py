@@ -14,7 +14,7 @@ from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState
 from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.publishing.records import CommitSummary, SyncerReport

@@ -19,17 +19,15 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased
 from zkdeployment.base.lock import Lock, LockedWork, LockKind
 from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
-from zkdeployment.checks.documents.kinds import CheckGroup
-from zkdeployment.checks.rules.alarms import check_alarms
+from zkdeployment.checks.documents import CheckGroup
 from zkdeployment.checks.rules.findings import CheckGroupState
-from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
+from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog, check_alarms
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.pools.documents import NodePool, RoleMechanism
-from zkdeployment.pools.rules.alarms import pool_alarms
-from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus
+from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus, pool_alarms
 from zkdeployment.publishing.records import SyncerReport
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,

@@ -2,7 +2,7 @@
 
 from zkdeployment.base.host import Identity
 from zkdeployment.fleet.views.services import withheld_below, withheld_from_host, withheld_sentences
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.instances import IntentRecord
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",)})

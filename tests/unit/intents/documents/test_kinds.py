@@ -9,14 +9,16 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import change_document, document_file_name, render_document
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_of_document
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    CLUSTER,
+    GROUP,
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     FleetStop,
     IntentState,
     UpdateRule,
+    intent_of_document,
     parse_subject,
     subject_text,
 )

@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.rules.governance import intent_problems
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.publishing.rules.review import review

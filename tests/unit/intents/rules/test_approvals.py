@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.approvals import (
     AcceptedInstance,
     accepted_by_records,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from support.trees import trees
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.rules.content import changed_keys, changed_paths, intent_content
 from zkdeployment.tree.parse import parse
 

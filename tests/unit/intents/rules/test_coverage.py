@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.base.source_files import Severity, SourceFile
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.publishing.rules.review import review
 

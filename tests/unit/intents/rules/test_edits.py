@@ -8,7 +8,7 @@ import pytest
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.trees import tree_of
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.governance import (
     IntentGovernance,
     governance_faults,

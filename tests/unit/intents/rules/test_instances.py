@@ -8,7 +8,7 @@ import pytest
 from support.intents import GROUP, begun, recorded
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.governance import GovernedService
 from zkdeployment.intents.rules.instances import (
     KEPT_EVENTS,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

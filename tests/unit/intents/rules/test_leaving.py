@@ -6,8 +6,8 @@ from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.kinds import RELEASE
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
+    RELEASE,
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

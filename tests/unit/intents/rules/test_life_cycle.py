@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zkdeployment.base.act import DecisionForm, describe_decision
-from zkdeployment.intents.documents.values import (
+from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
 from zkdeployment.intents.rules.revisions import judge_change

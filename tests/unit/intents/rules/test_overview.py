@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.governance import GovernedService
 from zkdeployment.intents.rules.instances import InstanceChange

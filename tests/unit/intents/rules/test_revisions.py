@@ -6,7 +6,7 @@ import pytest
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.revisions import change_refusals

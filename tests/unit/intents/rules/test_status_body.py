@@ -8,7 +8,7 @@ import pytest
 from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure
 from zkdeployment.base.errors import ConfigurationError, NotFoundError
 from zkdeployment.base.host import Identity
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import (
     FleetReports,

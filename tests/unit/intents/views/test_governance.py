@@ -5,7 +5,7 @@ import pytest
 from support.builders import make_user
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.user_acts import AdoptServices, ReleaseServices, requested_adoption
 from zkdeployment.intents.views.listing import left_services_view
 from zkdeployment.service.users.user import Role

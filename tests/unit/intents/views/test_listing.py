@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
 from zkdeployment.intents.rules.resources import ResourceRow
 from zkdeployment.intents.views.listing import PAGE_SIZE, IntentListQuery, IntentSort, intent_part, intents_view

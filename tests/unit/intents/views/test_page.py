@@ -9,7 +9,7 @@ from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, r
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.fleet.views.requests import Job, JobState
-from zkdeployment.intents.documents.values import IntentState, UpdateRule, intent_paths
+from zkdeployment.intents.documents import IntentState, UpdateRule, intent_paths
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.reality import (
     FleetReports,

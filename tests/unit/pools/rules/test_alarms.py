@@ -9,9 +9,8 @@ from support.pools.builders import make_node
 from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents import NodePool, RoleMechanism
-from zkdeployment.pools.rules.alarms import pool_alarms
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
-from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause
+from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause, pool_alarms
 
 NOW = 100_000.0
 LIMITS = HealthLimits(Range("15"), Range("30"))

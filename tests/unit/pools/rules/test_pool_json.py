@@ -18,7 +18,7 @@ from zkdeployment.pools.rules.snapshot import (
     TenantSession,
     read_properties,
 )
-from zkdeployment.pools.store.assembly import decode_record
+from zkdeployment.pools.store.store import decode_record
 from zkdeployment.zookeeper.nodes import Node, pack
 
 PROPERTIES = st.sampled_from([(), read_properties(["arch=x86_64", "memory>=16"])])

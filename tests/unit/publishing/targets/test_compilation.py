@@ -11,8 +11,7 @@ from support.trees import SYSTEM_NODE, tree_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
 from zkdeployment.documents.collection import PublishedDocuments
-from zkdeployment.intents.documents.kinds import GROUP
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
+from zkdeployment.intents.documents import GROUP, ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
 from zkdeployment.intents.rules.governance import IntentGovernance, read_intents
 from zkdeployment.publishing.governance import NO_GOVERNANCE
 from zkdeployment.publishing.targets.compilation import Recompilation, compile_tree, withheld_after

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.places import ReviewRule
     from zkdeployment.strategies.strategy import Selector
 
-
 _PARTS = re.compile(r"(\{\{|\}\}|\{[^{}]*\})")
 
 #: The placeholders for values of a host and of the number of a deployment on it.

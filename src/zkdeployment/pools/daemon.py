@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from zkdeployment.pools.store.sources import ZooKeeperPoolSources
     from zkdeployment.pools.store.store import ZooKeeperPools
 
-
 #: Returns the change that follows from a task, for the records at the time of the write.
 Conclusion: TypeAlias = "Callable[[PoolSnapshot], PoolChange]"
 

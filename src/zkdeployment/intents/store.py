@@ -9,14 +9,15 @@ leaves the former record intact. Parts that no index names are removed with the 
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError, NotFoundError, TreeError
+from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.documents.kinds import intent_of_document
-from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import Intent, IntentState, IntentSubject, intent_of_document, subject_text
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance
 from zkdeployment.intents.rules.instances import (
@@ -29,8 +30,13 @@ from zkdeployment.intents.rules.instances import (
     merged_history,
 )
 from zkdeployment.intents.rules.life_cycle import due_approval
+from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_reports
 from zkdeployment.publishing.store.assignments import left_operations, withheld_operations
+from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.history import read_results
+from zkdeployment.publishing.store.hosts import decode
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.section_writer import SectionOperations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode_content, pack, unpack
@@ -43,7 +49,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.session import Session
-
 
 INTENTS = f"{paths.OURS}/intents"
 FORMER_INTENTS = f"{paths.OURS}/former-intents"
@@ -494,3 +499,48 @@ class ZooKeeperIntents:
     def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
         """Return the instances of documents of an intent that were removed, oldest first."""
         return _history(self._session.get(_former_path(subject_name(subject))))
+
+
+#: Requests for all hosts' nodes, inventories and providers.
+_REQUESTS = 16
+
+
+def read_reports(session: Session, services: Collection[str]) -> FleetReports:
+    """Return the reports of all known hosts and of the providers of these services, without clusters."""
+    directories = {f"{service}/{PROVIDERS}": service for service in sorted(services)}
+    (targets,), (registered, known, *instances) = session.look(
+        [paths.TARGETS], [paths.HOSTS, paths.INVENTORY, *directories]
+    )
+    host_paths = [f"{paths.HOSTS}/{name}" for name in registered or ()]
+    inventory_paths = [f"{paths.INVENTORY}/{name}" for name in known or ()]
+    provider_paths = {
+        f"{directory}/{name}": (service, name)
+        for (directory, service), names in zip(directories.items(), instances, strict=True)
+        for name in names or ()
+    }
+    nodes = _read_present(session, [*host_paths, *inventory_paths, *provider_paths])
+    providers: dict[str, dict[str, Any]] = {}
+    for path, (service, name) in provider_paths.items():
+        if path in nodes:
+            providers.setdefault(service, {})[name] = nodes[path].properties
+    return fleet_reports(
+        [
+            Host.from_properties(_name(path), nodes[path].properties, since=nodes[path].modified)
+            for path in host_paths
+            if path in nodes
+        ],
+        [decode(_name(path), nodes[path].data, software=False) for path in inventory_paths if path in nodes],
+        read_results(session, decode_published(targets).effective_since),
+        providers,
+        read_maintenance(session, time.time()),
+    )
+
+
+def _read_present(session: Session, wanted: list[str]) -> dict[str, Node]:
+    """Return the existing nodes by path."""
+    found = zip(wanted, session.get_in(wanted, requests=_REQUESTS), strict=True)
+    return {path: node for path, node in found if node is not None}
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -2,12 +2,12 @@
 
 A deployment intent group governs subtrees of the tree for all of their targets. The network intents of a cluster
 govern service nodes for one target. The forms of the documents, their parsers and their writers follow from the
-records here. Checks of whole documents belong to ``kinds``, decisions to ``intents.rules``.
+records here. Decisions belong to ``intents.rules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.records import OMITTED, Key, Record
-from zkdeployment.documents.forms import NODE_PATH, TEXT, choice_form, list_form, name_form, record_form, text_form
-from zkdeployment.documents.kinds import DocumentRecord
+from zkdeployment.documents.forms import (
+    NODE_PATH,
+    TEXT,
+    Fault,
+    choice_form,
+    form_faults,
+    list_form,
+    name_form,
+    record_form,
+    text_form,
+)
+from zkdeployment.documents.kinds import DocumentKind, DocumentRecord, document_kind
 
 if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
@@ -274,3 +284,60 @@ class ServiceRelease(DocumentRecord):
         """Whether this is a release of a left service, with any content."""
         former = (self.path, self.target, self.former, self.revision)
         return former == (left.path, left.target, left.former, left.revision)
+
+
+def _group_faults(value: Any) -> Iterator[Fault]:
+    """Return a fault for a group that needs an approval and has none."""
+    state = value["data"]["state"]
+    if state != IntentState.CREATED.value and "approval" not in value["data"]:
+        subject = subject_text(GROUP.subject(value))
+        yield (
+            ("data", "state"),
+            f"{state} needs the key approval; expected Created, and 'zkdeployment intent approve {subject}'",
+        )
+    yield from _path_faults(value, "apps")
+
+
+def _path_faults(value: Any, key: str) -> Iterator[Fault]:
+    """Return a fault for a document without paths, and for each path that is given twice or below another one."""
+    if not value["data"][key]:
+        yield ("data", key), "expected at least one name with a path, found none: nothing would be governed"
+    given: dict[str, str] = {}
+    entries = [
+        (name, number, path) for name, paths in value["data"][key].items() for number, path in enumerate(paths)
+    ]
+    for name, number, path in entries:
+        above = next((other for other in given if f"{path}/".startswith(f"{other}/")), None)
+        below = next((other for other in given if f"{other}/".startswith(f"{path}/")), None)
+        other = above or below
+        if other is not None:
+            yield ("data", key, name, number), f"{path} and {other} of {given[other]} overlap; keep one of them"
+        given.setdefault(path, name)
+
+
+GROUP: DocumentKind[DeploymentIntentGroup] = document_kind(
+    DeploymentIntentGroup,
+    "intent",
+    faults=_group_faults,
+    telltale_keys=("composite-app", "composite-profile"),
+)
+
+CLUSTER: DocumentKind[ClusterIntents] = document_kind(
+    ClusterIntents,
+    "cluster",
+    faults=lambda value: _path_faults(value, "network-intents"),
+    telltale_keys=("network-intents",),
+)
+
+RELEASE: DocumentKind[ServiceRelease] = document_kind(ServiceRelease, "release", place=("metadata", "path"))
+
+DOCUMENT_KINDS: tuple[DocumentKind[Any], ...] = (GROUP, CLUSTER, RELEASE)
+
+
+def intent_of_document(document: Mapping[str, Any]) -> Intent:
+    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid."""
+    kind: DocumentKind[Any] = CLUSTER if document.get("schema") == CLUSTER.schema else GROUP
+    for _, message in form_faults(document, kind.form):
+        raise ValueError(message)
+    intent: Intent = kind.parse(document)
+    return intent

@@ -1,1 +1,0 @@
-"""The HTTP operations on checks, and the interface for monitoring systems."""

@@ -1,1 +1,0 @@
-"""Check configurations and monitoring systems: their values, forms and faults."""

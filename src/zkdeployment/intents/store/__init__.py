@@ -1,1 +1,0 @@
-"""The records of intents in ZooKeeper, and the record of a syncer's acceptances."""

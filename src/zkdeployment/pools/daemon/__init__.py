@@ -1,1 +1,0 @@
-"""The worker of host pools: it fills pools, prepares sessions, ends them, and deprovisions nodes."""
