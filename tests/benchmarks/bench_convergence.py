@@ -43,7 +43,7 @@ from zkdeployment.programs.agent import build_agent
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox import zookeeper
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.zookeeper.reads import _MultiRead
+from zkdeployment.zookeeper.nodes import _MultiRead
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Set
 

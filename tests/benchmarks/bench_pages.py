@@ -23,7 +23,7 @@ from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.web.browser import FLAGS, find_chromium, log_in
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.fleet.traces.recorder import StepRecorder
+from zkdeployment.fleet.traces.exporter import StepRecorder
 from zkdeployment.service.users.user import Role
 
 #: The limits: of a page with its style sheets and scripts, in kB, and of its first paint, in seconds.

@@ -24,7 +24,7 @@ from zkdeployment.base.host import Facts
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.rollouts.measuring import MetricMeasurements, VariableReader, metrics_servers
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.sandbox.analysis_demo import PrometheusServer
 from zkdeployment.strategies.analysis import (
     MOST_MEASUREMENTS,
     AnalysisMetric,

@@ -15,8 +15,7 @@ from support.keys import make_key, make_publishers
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.host import Identity
 from zkdeployment.programs.host_trust import trusted_publications
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile, sign_text
+from zkdeployment.publishing.keys import PublisherKeysFile, PublishKey, sign_text
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.tree.parse import parse_bytes

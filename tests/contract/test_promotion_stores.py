@@ -14,7 +14,7 @@ from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterRe
 from zkdeployment.promotion.store import PromoterStore
 from zkdeployment.strategies.progress import apply_acts, supersede
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.store.records import FencedLead
 from zkdeployment.strategies.strategy import Group, MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders

@@ -7,8 +7,7 @@ import pytest
 from simulation.signatures import RotatedKeys, SimulatedKey, SimulatedPublishers
 from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import UntrustedError
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
+from zkdeployment.publishing.keys import PublisherKeysFile, PublishKey
 from zkdeployment.publishing.signing.statement import SignedStatement
 
 TEXT = "what a syncer publishes\n"

@@ -12,7 +12,7 @@ from zkdeployment.promotion.records import FleetState, PromoterReport, Promotion
 from zkdeployment.promotion.rules import rollback_strategy
 from zkdeployment.promotion.store import PromoterStore, withhold
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.store.records import FencedLead
 from zkdeployment.strategies.strategy import Criteria, Group, MemberKind, Pace, ParallelLimit, Selector
 from zkdeployment.strategies.views import rollout_state
 

@@ -24,7 +24,7 @@ from support.waiting import wait_until
 from support.web.browser import FLAGS, find_chromium
 from support.zookeeper import connected
 from zkdeployment.config.settings import load
-from zkdeployment.fleet.traces.recorder import StepRecorder
+from zkdeployment.fleet.traces.exporter import StepRecorder
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.service.users.user import Role

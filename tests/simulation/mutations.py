@@ -35,9 +35,8 @@ from zkdeployment.publishing.store import builder, cluster, sections
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
 from zkdeployment.strategies import group_analysis, phases
-from zkdeployment.strategies.criteria import Judgement
+from zkdeployment.strategies.criteria import HEALTHY_CHECKS, Judgement
 from zkdeployment.strategies.group_analysis import METRICS
-from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
 from zkdeployment.zookeeper.transactions import Check, Delete, Set

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import NoNodeError
 
-from zkdeployment.publishing.keys.ssh_signatures import verify_text
+from zkdeployment.publishing.keys import verify_text
 from zkdeployment.publishing.signing.snapshot import deviations
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement, bucket_of
 

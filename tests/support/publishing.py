@@ -15,8 +15,7 @@ from zkdeployment.fleet.package_check import PackageGuard
 from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
+from zkdeployment.publishing.keys import PublisherKeysFile, PublishKey
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store import builder

@@ -68,7 +68,7 @@ from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.identity import Monitoring, Operator, Reader
 from zkdeployment.service.act import UNCHANGED, Actor, CommitReference
 from zkdeployment.service.act_routes import add_operation, address_field
-from zkdeployment.service.api.commits import ReasonParameter, refer_to
+from zkdeployment.service.api.publications import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS, ErrorDetail
 from zkdeployment.service.users.user import User

@@ -49,8 +49,7 @@ from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.strategies.criteria import OutsideCriterion
-from zkdeployment.strategies.healthy_checks import CHECKS, HostHealth, checked
+from zkdeployment.strategies.criteria import CHECKS, HostHealth, OutsideCriterion, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

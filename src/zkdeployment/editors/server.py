@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import time
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -15,14 +17,26 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import ServerTextPosition
 
-from zkdeployment.base.errors import TreeError
+from zkdeployment.base.errors import TreeError, ZkdeploymentError
 from zkdeployment.base.source_files import Problem, Severity, is_tree_file
-from zkdeployment.editors.rules.completion import Proposal, ProposalKind, tree_proposals
-from zkdeployment.editors.rules.context import Live, TreeContext
-from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
-from zkdeployment.editors.rules.hover import describe_node, describe_tree_place, node_under
-from zkdeployment.editors.rules.rename import check_renaming, renaming_edits
+from zkdeployment.editors.rules.completion import (
+    Proposal,
+    ProposalKind,
+    describe_node,
+    describe_tree_place,
+    node_under,
+    tree_proposals,
+)
+from zkdeployment.editors.rules.document_text import (
+    check_renaming,
+    describe_place,
+    document_proposals,
+    place_at,
+    renaming_edits,
+)
 from zkdeployment.editors.rules.tree_text import (
+    Live,
+    TreeContext,
     indentation,
     link_target,
     names_in_path,
@@ -31,12 +45,72 @@ from zkdeployment.editors.rules.tree_text import (
     references,
 )
 from zkdeployment.editors.trees import SOURCE_PATTERN, LintOptions, OpenTree, is_source, tree_directory
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.tree.links import resolve
+from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.editors.published import PublishedFleet
+    from zkdeployment.zookeeper.servers import Servers
+
+#: Seconds between two reads of the hosts, and between two attempts to connect.
+_INTERVAL = 30.0
+
+
+class PublishedFleet:
+    """The known hosts, read in the background, and the published properties of nodes.
+
+    ``report`` receives a message when ZooKeeper becomes unreachable; it is called in another thread.
+    """
+
+    def __init__(self, servers: Servers, report: Callable[[str], None]) -> None:
+        self._servers = servers
+        self._report = report
+        self._session: Session | None = None
+        self._live = Live()
+        self._thread = threading.Thread(target=self._follow, name="published", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def live(self, path: str | None = None) -> Live:
+        """Return the hosts that were read last, with the published properties of the node at ``path``.
+
+        The node is missing if it does not exist, or if ZooKeeper does not answer.
+        """
+        session = self._session
+        if session is None or path is None:
+            return self._live
+        try:
+            node = session.get(path)
+        except ZkdeploymentError:
+            return self._live
+        return Live(self._live.hosts, {} if node is None else {path: node.properties})
+
+    def _follow(self) -> None:
+        reported = False
+        while True:
+            try:
+                with verb_session(self._servers) as session:
+                    reported = False
+                    self._read(session)
+            except ZkdeploymentError as error:
+                if not reported:
+                    self._report(f"published values and hosts are not shown: {error}")
+                reported = True
+            finally:
+                self._session = None
+            time.sleep(_INTERVAL)
+
+    def _read(self, session: Session) -> None:
+        fleet = ZooKeeperFleetReader(session)
+        while True:
+            self._live = Live(fleet.known_hosts())
+            self._session = session
+            time.sleep(_INTERVAL)
+
 
 #: Seconds after the last key until the tree is checked.
 _PAUSE = 0.03

@@ -39,7 +39,7 @@ def language_server(connection: Servers, *, strict: bool, governed: tuple[str, .
     config = click.get_current_context().params["config"]
     server = build_server(LintOptions(strict, governed or governed_paths(config)))
     if connection != Servers(DEFAULT_CONNECTION):
-        from zkdeployment.editors.published import PublishedFleet  # noqa: PLC0415  not every tree has a fleet
+        from zkdeployment.editors.server import PublishedFleet  # noqa: PLC0415  not every tree has a fleet
 
         server.published = PublishedFleet(connection, lambda message: echo(message, err=True))
         server.published.start()

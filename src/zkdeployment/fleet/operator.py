@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from zkdeployment.base.features import installed
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
-from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.store.cluster_control import (
+    ZooKeeperClusterControl,
+    ZooKeeperMaintenance,
+    ZooKeeperRolloutControl,
+)
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
-from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import Session, verb_session
 

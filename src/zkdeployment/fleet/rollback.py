@@ -23,9 +23,8 @@ from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+    from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl, ZooKeeperRolloutControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-    from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 

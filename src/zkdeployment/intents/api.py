@@ -68,7 +68,7 @@ from zkdeployment.intents.user_acts import (
 from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import UNCHANGED, Actor, CommitReference, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
-from zkdeployment.service.api.commits import ReasonParameter, refer_to
+from zkdeployment.service.api.publications import ReasonParameter, refer_to
 from zkdeployment.service.bodies import Omittable, answer, body_of
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS

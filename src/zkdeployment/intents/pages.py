@@ -23,7 +23,7 @@ from zkdeployment.intents.views.listing import IntentListQuery, intent_part, int
 from zkdeployment.intents.views.matrix import MatrixQuery, StatusCounts, status_counts
 from zkdeployment.intents.views.page import act_progress, intent_view, service_part
 from zkdeployment.service.access.identity import Reader
-from zkdeployment.service.api.commits import find_job
+from zkdeployment.service.api.publications import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
 from zkdeployment.service.pages.live_page import Known, last_known, read_or, show_page, view_address
 from zkdeployment.service.pages.services import ServiceVisit

@@ -32,11 +32,10 @@ from zkdeployment.intents.rules.instances import (
 from zkdeployment.intents.rules.life_cycle import due_approval
 from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_reports
 from zkdeployment.publishing.store.assignments import left_operations, withheld_operations
-from zkdeployment.publishing.store.cluster import decode_published
+from zkdeployment.publishing.store.cluster import decode_published, read_maintenance
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.history import read_results
 from zkdeployment.publishing.store.hosts import decode
-from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.section_writer import SectionOperations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode_content, pack, unpack

@@ -30,7 +30,7 @@ from zkdeployment.intents.rules.approvals import (
     parse_rules,
     rules_for,
 )
-from zkdeployment.publishing.keys.ssh_signatures import KeyOwner, read_keys, verify_text
+from zkdeployment.publishing.keys import KeyOwner, read_keys, verify_text
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import ApprovalVerifier
 from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
@@ -198,7 +198,7 @@ def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
     The signed approval names the owner of the key, as the ``approvers`` list it. The function raises
     ``RefusedError`` if the key is not one of them. Numbers of instances follow the time, as sequences do.
     """
-    from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
+    from zkdeployment.publishing.keys import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
 
     def sign(subject: IntentSubject, approval: Approval) -> Approval:
         if approval.signature is None:

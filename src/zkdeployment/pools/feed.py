@@ -30,7 +30,7 @@ from zkdeployment.pools.store.store import (
 )
 from zkdeployment.publishing.store.documents import decode_document, document_path
 from zkdeployment.service.users.user_store import USERS
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The limit of ended sessions that are read.

@@ -29,8 +29,7 @@ from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import LEASES, PublisherKeysFile
+from zkdeployment.publishing.keys import LEASES, PublisherKeysFile, PublishKey
 from zkdeployment.zookeeper.servers import AclEntry
 from zkdeployment.zookeeper.session import Session
 

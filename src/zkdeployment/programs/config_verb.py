@@ -17,7 +17,7 @@ from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.config.settings import Settings, load, section_tables
 from zkdeployment.programs.host_trust import check_publishers
-from zkdeployment.publishing.keys.publish_key import publication_signer
+from zkdeployment.publishing.keys import publication_signer
 from zkdeployment.publishing.settings import SyncSettings
 
 

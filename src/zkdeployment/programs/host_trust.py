@@ -8,7 +8,7 @@ from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import printable
-from zkdeployment.publishing.keys.ssh_signatures import (
+from zkdeployment.publishing.keys import (
     LEASES,
     PublisherKeysFile,
     check_keys,

@@ -22,16 +22,15 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.reboot_watch import RebootWatch
 from zkdeployment.fleet.operator import operator_adapters
-from zkdeployment.fleet.traces.exporter import TraceExporter
-from zkdeployment.fleet.traces.recorder import StepRecorder
-from zkdeployment.fleet.webhooks.commit_status import status_request
+from zkdeployment.fleet.traces.exporter import StepRecorder, TraceExporter
+from zkdeployment.fleet.webhooks.commit_status import CommitStatusSender, status_request
 from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
-from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.opening import read_revision
+from zkdeployment.service.access.cookies import Site
 from zkdeployment.service.application import build_application
 from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
@@ -40,7 +39,6 @@ from zkdeployment.service.request_slots import limited_cluster, limited_commits,
 from zkdeployment.service.serving.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.serving.listener import open_listener, server_encryption
 from zkdeployment.service.settings import ServerSettings
-from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user_store import ZooKeeperUsers

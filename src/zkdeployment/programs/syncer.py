@@ -35,8 +35,7 @@ from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.publishing.keys.publish_key import publication_signer
-from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
+from zkdeployment.publishing.keys import PublisherKeysFile, publication_signer
 from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncerReport, SyncOptions
 from zkdeployment.publishing.section import ApprovalVerifier, section
 from zkdeployment.publishing.settings import SyncSettings

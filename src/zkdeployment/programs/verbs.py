@@ -21,8 +21,10 @@ _OF_THE_FLEET = {
         "logs": LazyVerb(".cli.verbs.logs", "Show the last output of a script."),
         "history": LazyVerb(".cli.verbs.history", "Show past publications and their outcome."),
         "locks": LazyVerb(".cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
-        "audit": LazyVerb(".cli.verbs.audit", "Show the acts of operators and failed logins."),
-        "inventory": LazyVerb(".cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
+        "audit": LazyVerb(".cli.verbs.history", "Show the acts of operators and failed logins.", "audit"),
+        "inventory": LazyVerb(
+            ".cli.verbs.status", "Print the fleet as an inventory of Ansible.", "inventory_command"
+        ),
         "verify": LazyVerb(".cli.verbs.verify", "Check the signed publication of the whole fleet."),
         "monitor": LazyVerb(".programs.monitor_verb", "Check this host or the fleet for Nagios."),
     },
@@ -34,7 +36,9 @@ _OF_THE_FLEET = {
         "rollback": LazyVerb(".cli.verbs.rollback", "Commit the tree of an earlier revision."),
         "cordon": LazyVerb(".cli.verbs.stops", "Put hosts into maintenance.", "cordon_hosts"),
         "uncordon": LazyVerb(".cli.verbs.stops", "End the maintenance of hosts.", "uncordon_hosts"),
-        "quarantine": LazyVerb(".cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
+        "quarantine": LazyVerb(
+            ".cli.verbs.rollback", "Forbid a version in the whole fleet, or allow it again.", "quarantine"
+        ),
         "forget": LazyVerb(".cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
         "user": LazyVerb(".cli.verbs.user", "Add, list and retire users of the service."),
     },
@@ -53,7 +57,7 @@ _OF_THE_FLEET = {
         "sandbox": LazyVerb(".sandbox.verbs", "Run a throw-away fleet on this machine."),
         "config": LazyVerb(".programs.config_verb", "Check a configuration file."),
         "completion": LazyVerb(".cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
-        "version": LazyVerb(".cli.verbs.version", "Print the version of this program."),
+        "version": LazyVerb(".cli.verbs.completion", "Print the version of this program.", "print_version"),
     },
 }
 

@@ -17,9 +17,15 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
-from zkdeployment.strategies.store.acts import NewActs, read_new_acts, record_act
 from zkdeployment.strategies.store.agent_records import current_id
-from zkdeployment.strategies.store.records import decode_state, encode_state
+from zkdeployment.strategies.store.records import (
+    FencedLead,
+    NewActs,
+    decode_state,
+    encode_state,
+    read_new_acts,
+    record_act,
+)
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
@@ -28,7 +34,6 @@ from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from zkdeployment.strategies.store.leadership import FencedLead
     from zkdeployment.zookeeper.session import Session
 
 HISTORY = f"{paths.PROMOTION}/history"

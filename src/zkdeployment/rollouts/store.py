@@ -14,19 +14,23 @@ from zkdeployment.base.cluster import ClusterEvent, Revision
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
-from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, recording_stop
+from zkdeployment.publishing.store.cluster import (
+    changing_cluster,
+    cluster_of,
+    decode_published,
+    read_maintenance,
+    recording_stop,
+)
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
-from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.strategies.criteria import proving as proving_hosts
 from zkdeployment.strategies.permission import Grant, Phase, without_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
-from zkdeployment.strategies.store.acts import read_new_acts
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
-from zkdeployment.strategies.store.leadership import FencedLead, batches
+from zkdeployment.strategies.store.records import FencedLead, batches, read_new_acts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set

@@ -1,42 +1,62 @@
-"""The application: the routers of the API and of the pages, the adapters they use, and HEAD."""
-
-from __future__ import annotations
+"""The application: the routers of the API and of the pages, static files, the adapters of routes, and HEAD."""
 
 import asyncio
+import mimetypes
 from copy import copy, deepcopy
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anyio import CapacityLimiter
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import Response
 from starlette.datastructures import State
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zkdeployment.base.features import installed
-from zkdeployment.service.access.cookies import forbid_cross_site
+from zkdeployment.service.access.cookies import Site, forbid_cross_site, site_of
 from zkdeployment.service.access.headers import HostCheck, SecurityHeaders
 from zkdeployment.service.access.identity import KnownSessions, LoginTurns, ProxyClients
 from zkdeployment.service.access.limits import BodyLimit, check_json, check_parameters
 from zkdeployment.service.act_routes import act_operations, forms_router
-from zkdeployment.service.api import commits, events, fleet, health, publications
+from zkdeployment.service.api import events, fleet, health, publications
+from zkdeployment.service.api.events import EventHub
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.dependencies import ServerAdapters, note_event
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
-from zkdeployment.service.event_streams import EventHub
-from zkdeployment.service.pages import commits as commit_pages
 from zkdeployment.service.pages import fleet as pages
-from zkdeployment.service.pages import login, services, static_files, timeline
-from zkdeployment.service.pages.live_page import LastKnown
+from zkdeployment.service.pages import login, services
+from zkdeployment.service.pages.live_page import STATIC, LastKnown, render_page
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.serving.request_log import AccessLog, CountedRequests, RequestCounts
+from zkdeployment.service.views.api_description import api_page
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+static_files = APIRouter(include_in_schema=False)
 
-    from zkdeployment.service.site import Site
+#: The addresses contain a digest of the content, so a file at an address never changes.
+_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+_FILES = {file.name: file.read_bytes() for file in STATIC.iterdir() if file.is_file()}
+
+
+@static_files.get("/static/{name}")
+async def show_file(name: str) -> Response:
+    """Return a static file."""
+    if name not in _FILES:
+        raise HTTPException(404, f"there is no file {name}")
+    kind, _ = mimetypes.guess_type(name)
+    return Response(_FILES[name], media_type=kind or "text/plain", headers=_HEADERS)
+
+
+@static_files.get("/docs")
+def show_description(request: Request) -> Response:
+    """Return the page that describes the API; it needs no login, as the description names no fleet's data."""
+    page = api_page(request.app.openapi(), site_of(request).url)
+    return render_page(request, "api_docs.html", page=page)
 
 
 #: GET below this path hands work to a monitoring system. HEAD would lose that work, so its answer is 405.
@@ -95,7 +115,7 @@ _API_ROUTERS = (
     fleet.audit_router,
     events.router,
     fleet.router,
-    commits.router,
+    publications.jobs,
     health.metrics_router,
     publications.router,
 )
@@ -105,10 +125,8 @@ _PAGE_ROUTERS = (
     login.router,
     pages.router,
     services.router,
-    commit_pages.router,
     forms_router,
-    static_files.router,
-    timeline.router,
+    static_files,
 )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from zkdeployment.base.errors import RefusedError, UnreachableError
+from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity
+from zkdeployment.fleet.operator import OperatorAdapters, find_on_hosts
 from zkdeployment.service.access.cookies import SAFE_METHODS
 
 if TYPE_CHECKING:
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.daemon.connection_status import ConnectionStatus
     from zkdeployment.base.daemon.metrics import Metric
+    from zkdeployment.base.lock import Lock
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.fleet.traces.recorder import StepRecorder
+    from zkdeployment.fleet.traces.exporter import StepRecorder
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -109,3 +112,27 @@ Adapters = Annotated[ServerAdapters, Depends(get_adapters)]
 
 #: For routes that send requests to ZooKeeper.
 ConnectedAdapters = Annotated[ServerAdapters, Depends(get_connected_adapters)]
+
+
+def read_host_snapshot(
+    adapters: ServerAdapters, fleet: FleetSnapshot, locks: Sequence[Lock], host: str, now: float
+) -> HostSnapshot:
+    """Return the values that explain the host with this id or name; raises ``UnreachableError``.
+
+    ``now`` is in seconds since the epoch.
+    """
+    identity, feed, operator = find_identity(fleet, host), adapters.feed, adapters.operator
+    if identity is None:
+        return HostSnapshot(fleet, locks)
+    host_id = identity.id
+    return HostSnapshot(
+        fleet,
+        locks,
+        known=next(iter(feed.known_hosts([host_id])), None),
+        withheld=feed.withheld(),
+        left=feed.left(),
+        records=feed.snapshot().reading.governing_records,
+        output=feed.read(("output of", host_id), lambda _session: operator.fleet.failure_output(host_id)),
+        services=feed.snapshot().reading.services,
+        checks=feed.read(("findings of", host_id), lambda _session: find_on_hosts(operator, [host_id], now)),
+    )

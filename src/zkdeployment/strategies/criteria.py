@@ -1,8 +1,8 @@
 """The place for criteria that wait, during the bake time of a group, for something outside of the rollout.
 
 A criterion has two halves: a ``Criterion`` decides, and an ``OutsideCriterion`` of a feature reads the facts for
-it in the background of a coordinator. The decisions are in ``healthy_checks`` and ``group_analysis``; ``phases``
-has the list.
+it in the background of a coordinator. The decision about ``healthy_checks`` is here, that about metrics in
+``group_analysis``; ``phases`` has the list.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.timekeeping import baked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -77,3 +78,52 @@ def proving(state: RolloutState) -> frozenset[str]:
     """Return the hosts that have to stay healthy now, during the bake time of the active phase."""
     active = state.active_phase
     return frozenset() if active is None or active.baking_since is None else proving_in(state, active)
+
+
+#: The name of the criterion.
+CHECKS = "checks"
+
+#: Seconds after all hosts of a group are done in which their checks must have results.
+CHECKS_TIMEOUT = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostHealth:
+    """The hosts that are not healthy, each with the reason.
+
+    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` the hosts with a check that has no
+    result since the deployment, or does not run yet.
+    """
+
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+
+
+def checked(state: RolloutState, now: float) -> Mapping[str, float]:
+    """Return the hosts whose checks decide now, after the bake time, each with the time of its deployment."""
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return {}
+    pace = state.rollout.strategy.group(active.task.group).pace
+    if not pace.healthy_checks or not baked(state, active, now):
+        return {}
+    deployed = {host: report.time for host, report in active.reports.items()}
+    return {host: deployed.get(host, state.begun) for host in sorted(proving(state))}
+
+
+def _note(state: RolloutState, _active: ActivePhase, _observation: RolloutObservation) -> RolloutState:
+    return state
+
+
+def _judge(
+    _state: RolloutState, active: ActivePhase, hosts: Collection[str], observation: RolloutObservation
+) -> Judgement:
+    health = observation.outside.get(CHECKS, HostHealth())
+    errors = {host: error for host, error in {**health.unchecked, **health.unhealthy}.items() if host in hosts}
+    limit = (active.baking_since or 0.0) + CHECKS_TIMEOUT
+    if observation.now < limit and not health.unchecked.keys().isdisjoint(hosts):
+        return Judgement(errors, is_pending=True, moments=(limit,))
+    return Judgement(errors)
+
+
+HEALTHY_CHECKS = Criterion(_note, _judge)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.strategies.state import RolloutObservation, RolloutState
-    from zkdeployment.strategies.store.leadership import FencedLead
+    from zkdeployment.strategies.store.records import FencedLead
     from zkdeployment.strategies.strategy import MemberKind
 
 #: The result of a cycle in which this daemon led.

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.strategies import state_machine, timekeeping
-from zkdeployment.strategies.criteria import Judgement, proving, proving_in
+from zkdeployment.strategies.criteria import HEALTHY_CHECKS, Judgement, proving, proving_in
 from zkdeployment.strategies.group_analysis import METRICS, has_passed_before
-from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state_machine import GroupVerdict, Task
 

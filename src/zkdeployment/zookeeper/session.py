@@ -40,8 +40,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import transactions
 from zkdeployment.zookeeper.access import kazoo_acl
 from zkdeployment.zookeeper.connection import Connection
-from zkdeployment.zookeeper.nodes import Node, check_path, under
-from zkdeployment.zookeeper.reads import Read, follow_each, read_together
+from zkdeployment.zookeeper.nodes import Node, Read, check_path, follow_each, read_together, under
 from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.transactions import Create, Operation, TransactionError, check_failures, check_sizes
 

@@ -11,12 +11,11 @@ from kazoo.protocol.states import EventType
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.machine.calls import SharedCall
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

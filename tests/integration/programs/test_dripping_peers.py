@@ -18,9 +18,8 @@ from zkdeployment.config.forms import read_value
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.traces.exporter import send_trace
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
+from zkdeployment.fleet.webhooks.commit_status import CommitStatusSender, Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender
-from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.promotion.services import FleetService, ServiceClient
 from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
 from zkdeployment.rollouts.settings import MetricsSettings
@@ -100,8 +99,8 @@ def test_a_caller_is_free_again_after_its_time_limit(ask, limit, begin, tmp_path
 
 
 def test_the_sender_of_commit_statuses_is_free_again_after_its_time_limit(monkeypatch):
-    monkeypatch.setattr("zkdeployment.fleet.webhooks.status_sender._TIMEOUT", LIMIT)
-    monkeypatch.setattr("zkdeployment.fleet.webhooks.status_sender.retry_delay", lambda _: 0.01)
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.commit_status._TIMEOUT", LIMIT)
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.commit_status.retry_delay", lambda _: 0.01)
     reading = FleetReading(FleetSnapshot(Cluster("a" * 40), "a" * 40), sequence=7)
     feed: Any = SimpleNamespace(
         subscribe=lambda _: None,

@@ -10,8 +10,8 @@ from zkdeployment.base.act import Act
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.fleet.views.history import FailedLogin, LoginProblem
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.rules.node import NodeEvent
 from zkdeployment.pools.rules.snapshot import PoolChange

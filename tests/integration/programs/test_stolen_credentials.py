@@ -29,8 +29,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.publication import Published
 from zkdeployment.pools.rules.snapshot import PoolChange, retire
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import LEASES
+from zkdeployment.publishing.keys import LEASES, PublishKey
 from zkdeployment.publishing.watermark import Watermark, published_file
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins

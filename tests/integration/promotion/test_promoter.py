@@ -20,8 +20,7 @@ from zkdeployment.promotion.store import release, withhold
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import RolloutResult
-from zkdeployment.strategies.store.leadership import FencedLead
-from zkdeployment.strategies.store.records import read_leader
+from zkdeployment.strategies.store.records import FencedLead, read_leader
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import RolloutProgressState, rollout_state
 from zkdeployment.zookeeper import paths

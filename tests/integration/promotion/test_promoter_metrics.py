@@ -4,7 +4,7 @@ from support.fleets.staged import CANARY, REST, staged_fleets
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.rollouts.measuring import MetricMeasurements, VariableReader, metrics_servers
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.sandbox.analysis_demo import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, parse_comparison
 from zkdeployment.strategies.criteria import OutsideCriterion
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricKey, MetricRequest

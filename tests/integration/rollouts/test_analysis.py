@@ -28,7 +28,7 @@ from zkdeployment.rollouts.measuring import (
 )
 from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.rollouts.verbs import measure_group
-from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.sandbox.analysis_demo import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, MetricStage, Outcome, parse_comparison
 from zkdeployment.strategies.criteria import OutsideCriterion
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricKey, MetricRequest, due_requests

@@ -19,7 +19,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.sandbox.analysis_demo import PrometheusServer
 from zkdeployment.strategies.documents import strategies
 from zkdeployment.strategies.queries import QueryVariables, resolve
 

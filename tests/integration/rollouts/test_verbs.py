@@ -25,8 +25,7 @@ from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.strategies.state_machine import next_task, record
-from zkdeployment.strategies.store.acts import read_new_acts
-from zkdeployment.strategies.store.records import encode_state, read_state
+from zkdeployment.strategies.store.records import encode_state, read_new_acts, read_state
 from zkdeployment.strategies.strategy import Pace
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session

@@ -26,7 +26,7 @@ from zkdeployment.base.errors import (
     TreeError,
     UnreachableError,
 )
-from zkdeployment.zookeeper.reads import Read, _MultiRead
+from zkdeployment.zookeeper.nodes import Read, _MultiRead
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import (
     NODE_LIMIT,

@@ -17,7 +17,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.operator import operator_adapters
-from zkdeployment.fleet.store.rollout_control import direct
+from zkdeployment.fleet.store.cluster_control import direct
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -27,8 +27,7 @@ from zkdeployment.strategies.daemon import LeaderAdapters
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
-from zkdeployment.strategies.store.leadership import FencedLead
-from zkdeployment.strategies.store.records import encode_state, read_current, read_state
+from zkdeployment.strategies.store.records import FencedLead, encode_state, read_current, read_state
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper import paths

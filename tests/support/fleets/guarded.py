@@ -19,7 +19,7 @@ from support.zookeeper import connected
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
-from zkdeployment.publishing.keys.ssh_signatures import LEASES
+from zkdeployment.publishing.keys import LEASES
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
 from zkdeployment.service.users.key_hashes import KeyHasher

@@ -12,7 +12,7 @@ from support.agents import Fleet
 from support.keys import SIGNED, make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.publishing.keys.ssh_signatures import sign_text
+from zkdeployment.publishing.keys import sign_text
 from zkdeployment.publishing.signing.statement import (
     NAMESPACE,
     SignedStatement,

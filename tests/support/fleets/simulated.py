@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from support.strategies import plain_hosts
 from zkdeployment.base.act import Act
 from zkdeployment.strategies.analysis import Reading
+from zkdeployment.strategies.criteria import CHECKS, HostHealth
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, MetricKey, due_requests
-from zkdeployment.strategies.healthy_checks import CHECKS, HostHealth
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.progress import advance, grants, restarted_hosts, start
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutObservation, RolloutState

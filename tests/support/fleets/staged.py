@@ -23,7 +23,7 @@ from zkdeployment.promotion.records import FleetReport, FleetState
 from zkdeployment.promotion.services import FleetServices, ServiceClient
 from zkdeployment.promotion.store import PromoterStore, direct, read_promotion
 from zkdeployment.strategies.daemon import LeaderAdapters
-from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.store.records import FencedLead
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper.session import Session
 

@@ -30,7 +30,7 @@ from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import ServiceTarget, assignments_for, compile_targets
 from zkdeployment.rollouts.store import ZooKeeperRollouts
-from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.store.records import FencedLead
 from zkdeployment.strategies.strategy import MemberKind, Strategy
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint

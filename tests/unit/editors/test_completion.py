@@ -12,7 +12,7 @@ from zkdeployment.editors.rules.completion import (
     TARGET_PROPERTIES,
     tree_proposals,
 )
-from zkdeployment.editors.rules.context import Live, TreeContext
+from zkdeployment.editors.rules.tree_text import Live, TreeContext
 from zkdeployment.publishing.rules.review import review
 
 TREE = """\

@@ -7,7 +7,6 @@ import pytest
 from support.builders import make_known_host
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.kinds import known_kinds
-from zkdeployment.editors.rules.context import Live, TreeContext
 from zkdeployment.editors.rules.document_text import (
     ITEM,
     describe_place,
@@ -16,6 +15,7 @@ from zkdeployment.editors.rules.document_text import (
     place_at,
     skeleton,
 )
+from zkdeployment.editors.rules.tree_text import Live, TreeContext
 from zkdeployment.publishing.rules.review import review
 
 STRATEGY = """\

@@ -6,8 +6,8 @@ import pytest
 
 from support.builders import make_known_host
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.editors.rules.context import Live, TreeContext
-from zkdeployment.editors.rules.hover import describe_tree_place
+from zkdeployment.editors.rules.completion import describe_tree_place
+from zkdeployment.editors.rules.tree_text import Live, TreeContext
 from zkdeployment.publishing.rules.review import review
 
 TREE = """\

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.editors.rules.context import TreeContext
-from zkdeployment.editors.rules.rename import check_renaming, renaming_edits
+from zkdeployment.editors.rules.document_text import check_renaming, renaming_edits
+from zkdeployment.editors.rules.tree_text import TreeContext
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:

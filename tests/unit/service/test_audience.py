@@ -4,7 +4,7 @@ import pytest
 
 from support.builders import make_user
 from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent, connection_event
-from zkdeployment.service.event_streams import audience_of
+from zkdeployment.service.api.events import audience_of
 from zkdeployment.service.users.user import Role
 
 OWN = FleetEvent(EventKind.SESSION, "9", {"tenant": 4})

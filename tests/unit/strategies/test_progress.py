@@ -9,8 +9,7 @@ from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strat
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.base.publication import Published
-from zkdeployment.strategies.criteria import Judgement
-from zkdeployment.strategies.healthy_checks import CHECKS_TIMEOUT, checked
+from zkdeployment.strategies.criteria import CHECKS_TIMEOUT, Judgement, checked
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import (
     advance,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import CheckoutError
 from zkdeployment.publishing.sources.git.command import DENIED, NOT_THERE, Git, GitError, failure_cause
-from zkdeployment.publishing.sources.svn.command import Svn, SvnError
+from zkdeployment.publishing.sources.svn import Svn, SvnError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,6 +26,9 @@ from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     cluster_of,
     decode_published,
+    in_force,
+    maintenance_of,
+    read_maintenance,
     recording_stop,
     setting_cluster,
     stopped_groups,
@@ -34,7 +37,6 @@ from zkdeployment.publishing.store.cluster import (
 )
 from zkdeployment.publishing.store.hosts import read_inventories, replace_inventory, write_inventory
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
-from zkdeployment.publishing.store.maintenance import in_force, maintenance_of, read_maintenance
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport, RolloutPart
 from zkdeployment.strategies.store.agent_records import (
     decode_grant,

@@ -11,8 +11,7 @@ from zkdeployment.agent.rules.waiting import OrderProgress, is_finished, undeplo
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host
 from zkdeployment.base.publication import OrderEntry
-from zkdeployment.publishing.store.cluster import decode_published
-from zkdeployment.publishing.store.maintenance import read_maintenance
+from zkdeployment.publishing.store.cluster import decode_published, read_maintenance
 from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.publishing.store.service_order import decode_entry, encode_entry
 from zkdeployment.strategies.store.agent_records import read_outline

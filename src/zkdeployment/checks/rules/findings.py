@@ -26,7 +26,7 @@ from zkdeployment.checks.rules.overview import (
 )
 from zkdeployment.checks.rules.workflow import is_open
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.strategies.healthy_checks import HostHealth
+from zkdeployment.strategies.criteria import HostHealth
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

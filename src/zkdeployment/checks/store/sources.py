@@ -25,7 +25,7 @@ from zkdeployment.publishing.store.cluster import decode_published, published_re
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, late_read
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.json_values import Properties
     from zkdeployment.checks.ports import CheckSources
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -1,9 +1,11 @@
-"""``zkdeployment completion``: the completion script for a shell."""
+"""``zkdeployment completion`` and ``version``: the verbs about the program itself."""
 
-from __future__ import annotations
+from importlib.metadata import version
 
 import click
 from click.shell_completion import get_completion_class
+
+from zkdeployment.cli.terminal import echo
 
 _PROGRAM = "zkdeployment"
 
@@ -25,3 +27,14 @@ def command(context: click.Context, shell: str) -> None:
         raise click.UsageError(f"click has no completion for {shell}")
     variable = f"_{_PROGRAM.upper()}_COMPLETE"
     click.echo(completion(context.find_root().command, {}, _PROGRAM, variable).source())
+
+
+@click.command(name="version")
+def print_version() -> None:
+    """Print the version of this program.
+
+    \b
+    Example:
+      zkdeployment version
+    """
+    echo(f"zkdeployment {version('zkdeployment')}")

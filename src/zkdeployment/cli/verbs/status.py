@@ -1,4 +1,4 @@
-"""``zkdeployment status``: the state of the fleet, once, live, or until a revision is reached."""
+"""``zkdeployment status`` and ``inventory``: the state of the fleet for people, and its hosts for Ansible."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, 
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
+from zkdeployment.fleet.views.ansible_inventory import ansible_inventory
 from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE, Column
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.zookeeper.servers import Servers
-
 
 COLOURS = {
     HostState.CONVERGED: "green",
@@ -333,3 +333,27 @@ def _show(status: FleetStatus, output: str) -> None:
         emit(status.to_json(), output, schema="status")
         return
     console_for(stderr=False).print(render_table(status), soft_wrap=True)
+
+
+@click.command(name="inventory")
+@click.option("--list", "lists", is_flag=True, help="Print all groups, and the variables of all hosts.")
+@click.option("--host", metavar="HOST", help="Print the variables of one host, by name or id.")
+@zookeeper_options
+def inventory_command(connection: Servers, host: str | None, *, lists: bool) -> None:
+    """Print the fleet as JSON, in the form of a dynamic inventory of Ansible.
+
+    Hosts are in groups by role (role_web), tag (tag_fast), label (label_tier_web), rack (rack_r1), service
+    (service_shop_web), state (state_failed) and revision (revision_1f2e3d4c5b6a). Ansible runs
+    /usr/share/zkdeployment/etc/ansible/zkdeployment with these options.
+
+    \b
+    Example:
+      zkdeployment inventory --list
+      zkdeployment inventory --host app1.example.com
+    """
+    if lists == (host is not None):
+        raise click.UsageError("expected either --list or --host HOST")
+    with open_operator(connection) as operator:
+        snapshot, targets = operator.fleet.snapshot(), operator.fleet.targets()
+    inventory = ansible_inventory(fleet_status(snapshot), snapshot, targets)
+    emit(inventory.to_json() if host is None else inventory.host(host), "json")

@@ -28,7 +28,7 @@ from zkdeployment.publishing.store.requests import read_refusals
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import call_safely
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, SharedReads, late_read
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -18,19 +18,20 @@ from zkdeployment.publishing.store.cluster import (
     cluster_of,
     decode_published,
     group_stop_of,
+    in_force,
+    maintenance_of,
     published_revision,
     stop_of,
 )
 from zkdeployment.publishing.store.history import publication_of
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.live_tree import providers_path, registered_instances
-from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.publishing.store.requests import current_refusal, disappeared_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contender, queued
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Published, Targets
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.zookeeper.nodes import Node
 
 T = TypeVar("T")
 

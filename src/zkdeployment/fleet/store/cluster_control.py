@@ -1,4 +1,4 @@
-"""Stops, holds and resumes the fleet: the changes of the cluster version by operators.
+"""The acts of operators on the fleet: stops, holds, the maintenance of hosts, and directives to its rollout.
 
 Each change and its audit record are written in one transaction.
 """
@@ -12,33 +12,40 @@ import uuid
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
+from zkdeployment.base.act import Act, Maintenance
 from zkdeployment.base.cluster import INITIAL, ClusterEvent, Revision, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.audit import recording
+from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     cluster_of,
+    decode_published,
     few_stops,
     forgetting_stops,
     published_revision,
+    read_maintenance,
     read_stops,
     recorded_stops,
     recording_stop,
     resuming_group,
     setting_cluster,
 )
-from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
+from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
+from zkdeployment.strategies.store.agent_records import current_id
+from zkdeployment.strategies.store.records import read_attempts, read_leader, read_state, record_act
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
-from zkdeployment.zookeeper.transactions import Check, Operation, commit_afresh
+from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
-    from zkdeployment.base.act import Act
-    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.zookeeper.session import Session
 
 _AIM = "change the cluster version"
@@ -222,3 +229,114 @@ def _no_cluster(verb: str) -> RefusedError:
     return RefusedError(
         f"there is no /hosts: nothing was published yet, or ZooKeeper was wiped, so there is nothing to {verb}"
     )
+
+
+def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
+    """Record an operator's act for the coordinator and return the published revision's rollout, before the act.
+
+    The coordinator applies the act unless another revision is published first. Raises ``RefusedError`` for an act
+    that the rollout does not allow.
+    """
+
+    def current() -> tuple[str, tuple[Operation, ...]]:
+        targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
+        rollout_id, sequence = current_id(above), decode_published(targets).effective_since
+        if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+            raise RefusedError(
+                "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' shows why"
+            )
+        return rollout_id, (Check(paths.TARGETS, targets.version), recording(session, act))
+
+    return record_act(session, MemberKind.HOST, RolloutAct(directive, act, group), current)
+
+
+class ZooKeeperRolloutControl:
+    """Rollouts, and the directives of operators to the coordinator, through one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def rollout(self, rollout_id: str | None = None) -> RolloutState | None:
+        """Return a rollout by its id, or the current one; ``None`` if it does not exist."""
+        return read_state(self._session, rollout_id)
+
+    def attempts(self, sequence: int) -> tuple[RolloutState, ...]:
+        """Return all rollouts of the publication with this sequence, in order."""
+        return read_attempts(self._session, sequence)
+
+    def coordinator(self) -> str | None:
+        """Return the identity of the leading coordinator; ``None`` if no coordinator runs."""
+        return read_leader(self._session)
+
+    def direct(self, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
+        """Record a directive for the coordinator and return the rollout; ``group`` is the group to promote.
+
+        Raises ``RefusedError`` if the rollout does not accept the directive now.
+        """
+        return direct(self._session, directive, act, group)
+
+
+class ZooKeeperMaintenance:
+    """The maintenance of hosts as operators begin and end it, through one session."""
+
+    def __init__(self, session: Session, fleet: ZooKeeperFleetReader) -> None:
+        self._session = session
+        self._fleet = fleet
+
+    def begin(
+        self,
+        selection: HostSelection,
+        act: Act,
+        *,
+        until: float | None = None,
+        most: int | None = None,
+        drain: bool = False,
+    ) -> tuple[str, ...]:
+        """Put the selected hosts into maintenance, and return their names; a new record replaces the former one.
+
+        With ``drain``, the hosts undeploy the services that other hosts have.
+
+        Raises ``NotFoundError`` for unknown hosts, and ``RefusedError`` if more than ``most`` hosts would be in
+        maintenance. Then nothing is written.
+        """
+        names: tuple[str, ...] = ()
+
+        def beginning() -> list[Operation]:
+            nonlocal names
+            parent = self._session.get(paths.MAINTENANCE)
+            snapshot = self._fleet.snapshot()
+            selected = select_identities(snapshot, selection)
+            check_limit(snapshot, selected, most)
+            names = tuple(identity.name for identity in selected)
+            records = [Maintenance(each.id, act.by, act.reason, act.time, until, drain) for each in selected]
+            return [
+                # Two acts at the same time must not exceed the limit together.
+                Set(paths.MAINTENANCE, b"", -1 if parent is None else parent.version),
+                *map(self._writing, records),
+                recording(self._session, act),
+            ]
+
+        self._session.ensure(paths.MAINTENANCE)
+        commit_afresh(self._session, beginning, "begin the maintenance")
+        return names
+
+    def end(self, selection: HostSelection, act: Act) -> tuple[str, ...]:
+        """End the maintenance of the selected hosts, and return their ids.
+
+        Raises ``NotFoundError`` for unknown hosts, and ``RefusedError`` if there is no maintenance to end.
+        """
+        ids: tuple[str, ...] = ()
+
+        def ending() -> list[Operation]:
+            nonlocal ids
+            records = cordoned(self._fleet.snapshot(), selection)
+            ids = tuple(record.host_id for record in records)
+            return [*(Delete(paths.maintenance_path(host_id)) for host_id in ids), recording(self._session, act)]
+
+        commit_afresh(self._session, ending, "end the maintenance")
+        return ids
+
+    def _writing(self, record: Maintenance) -> Operation:
+        path = paths.maintenance_path(record.host_id)
+        node, data = self._session.get(path), encode(record.to_json())
+        return Create(path, data) if node is None else Set(path, data, node.version)

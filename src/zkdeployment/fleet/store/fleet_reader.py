@@ -10,13 +10,13 @@ from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.cluster import (
     decode_published,
+    read_maintenance,
     read_output,
     read_outputs,
 )
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.publishing.store.hosts import read_inventories
-from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import (
     read_refusals,
     read_report,

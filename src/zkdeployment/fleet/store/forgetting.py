@@ -10,7 +10,7 @@ from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.audit import recording
-from zkdeployment.fleet.views.departures import check_departure, host_id_of
+from zkdeployment.fleet.views.maintenance import check_departure, host_id_of
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Check, Delete, Operation, commit_afresh
 

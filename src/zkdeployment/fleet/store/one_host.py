@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.publishing.store.cluster import cluster_of, read_stops
-from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
+from zkdeployment.publishing.store.cluster import cluster_of, in_force, maintenance_of, read_stops
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import tenacity
 
 from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UntrustedError
-from zkdeployment.publishing.keys.ssh_signatures import KeyOwner, check_keys, verify_text
+from zkdeployment.publishing.keys import KeyOwner, check_keys, verify_text
 from zkdeployment.publishing.signing.snapshot import Deviation, SignedFleet, fleet_deviations, services_of
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.publishing.store.assignments import read_left

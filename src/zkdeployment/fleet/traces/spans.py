@@ -1,4 +1,4 @@
-"""A publication as a tree of spans: its groups, their hosts, and the steps of each host.
+"""A publication as a tree of spans, also in the JSON form of OpenTelemetry (OTLP/HTTP).
 
 Spans follow from what ZooKeeper holds: the record of the publication with the results of hosts, the rollouts with
 their groups, and the steps that hosts showed meanwhile. All times are in seconds since the epoch.
@@ -7,8 +7,10 @@ their groups, and the steps that hosts showed meanwhile. All times are in second
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
@@ -259,3 +261,68 @@ def _step_spans(host: Span, steps: Iterable[StepTime]) -> Iterator[Span]:
             facts={"zkdeployment.waiting": step.is_waiting},
             is_waiting=step.is_waiting,
         )
+
+
+#: The most spans of one request: receivers limit the size of requests.
+_MOST = 2000
+
+_INTERNAL, _OK, _ERROR = 1, 1, 2
+
+
+def otlp_requests(trace: Trace, *, site: str) -> Iterator[bytes]:
+    """Yield the bodies of the requests that export a trace; spans that have not ended are omitted.
+
+    ``site`` is the address of the service.
+    """
+    ended = [span for span in trace.spans if span.end is not None]
+    for first in range(0, len(ended), _MOST):
+        spans = [_span(trace, span) for span in ended[first : first + _MOST]]
+        scope = {"name": "zkdeployment", "version": version("zkdeployment")}
+        resource = {"attributes": _attributes({"service.name": "zkdeployment", "service.instance.id": site})}
+        scoped = [{"scope": scope, "spans": spans}]
+        yield json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scoped}]}).encode()
+
+
+def _span(trace: Trace, span: Span) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "traceId": trace.id,
+        "spanId": trace.span_id(span.key),
+        "name": span.name,
+        "kind": _INTERNAL,
+        "startTimeUnixNano": _nanoseconds(span.start),
+        "endTimeUnixNano": _nanoseconds(span.end or span.start),
+        "attributes": _attributes({"zkdeployment.kind": span.kind.value, **span.facts}),
+        "status": {"code": _ERROR, "message": span.error} if span.error else {"code": _OK},
+    }
+    if span.parent is not None:
+        found["parentSpanId"] = trace.span_id(span.parent)
+    if span.events:
+        found["events"] = [
+            {
+                "timeUnixNano": _nanoseconds(event.time),
+                "name": event.name,
+                "attributes": _attributes(event.facts),
+            }
+            for event in span.events
+        ]
+    return found
+
+
+def _nanoseconds(seconds: float) -> str:
+    """Return a time as the protocol has it: an integer of 64 bits, as text."""
+    return str(round(seconds * 1_000_000) * 1000)
+
+
+def _attributes(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in facts.items()]
+
+
+def _value(value: object) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+    return {"stringValue": str(value)}

@@ -1,14 +1,16 @@
-"""Views of the past: publications with their outcome, and the acts of operators."""
+"""Views of the past: publications with their outcome, the acts of operators, and failed logins."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from enum import Enum
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.views import rollout_status
 
@@ -17,9 +19,32 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.fleet.failed_logins import FailedLogin
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.strategies.state import RolloutState
+
+
+class LoginProblem(Enum):
+    """The reasons for which logins are refused; the value is the text for logs and people.
+
+    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
+    """
+
+    WRONG = "the name or the key is wrong"
+    RETIRED = "the user is retired"
+    EXPIRED = "the key has expired"
+    THROTTLED = "there were too many failed logins"
+    TAKEN = "another user has this name"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLogin(Record):
+    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
+
+    is_lenient: ClassVar[bool] = True
+    time: float
+    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
+    address: str = "?"
+    problem: LoginProblem = LoginProblem.WRONG
 
 
 def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:

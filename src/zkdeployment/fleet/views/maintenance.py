@@ -1,18 +1,22 @@
-"""Selects the hosts of an act on maintenance, and decides whether the act is refused."""
+"""Decides whether hosts may go into maintenance, and whether absent hosts may be forgotten."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.base.text import counted
+from zkdeployment.base.text import counted, listing
+from zkdeployment.publishing.targets.services import targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 #: The most hosts of one act, whose records are written in one transaction.
@@ -91,3 +95,33 @@ def cordoned(snapshot: FleetSnapshot, selection: HostSelection) -> tuple[Mainten
         name = missing[0] if selection.hosts else f"a host of the {selection}"
         raise RefusedError(f"{name} is not in maintenance, so there is nothing to end; see 'zkdeployment status'")
     return found
+
+
+#: The limit of services that a sentence names.
+_NAMED = 3
+
+
+def host_id_of(known: Iterable[KnownHost], name: str) -> str:
+    """Return the id of the known host with this id or unambiguous name; else ``name``, as the id of a host."""
+    names = {host.identity.id: host.identity.name for host in known}
+    ids = [host_id for host_id in names if names[host_id] == name]
+    return ids[0] if name not in names and len(ids) == 1 else name
+
+
+def check_departure(snapshot: FleetSnapshot, targets: Targets, gone: Collection[str]) -> None:
+    """Raise ``RefusedError`` if the tree deploys something that no host runs without the hosts with these ids."""
+    deployed = "; ".join(_deployed_only_there(snapshot, targets, gone))
+    if deployed:
+        raise RefusedError(f"the tree deploys {deployed}; remove it there, or use --force")
+
+
+def _deployed_only_there(snapshot: FleetSnapshot, targets: Targets, gone: Collection[str]) -> Iterator[str]:
+    """Return the services of each target that only these hosts serve, with the target."""
+    known = snapshot.identities
+    kept = {name for identity in known if identity.id not in gone for name in identity.target_names}
+    services: dict[str, set[str]] = defaultdict(set)
+    for identity in known:
+        for name in targets_of(identity) if identity.id in gone else ():
+            if name not in kept:
+                services[name].update(each.path for each in targets.get(name, ()) if each.n)
+    return (f"{listing(sorted(services[name]), _NAMED)} to {name}" for name in sorted(services) if services[name])

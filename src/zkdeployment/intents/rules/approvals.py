@@ -47,7 +47,7 @@ from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
+    from zkdeployment.publishing.keys import KeyOwner
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.signing.standing import SigningRecord
 

@@ -45,7 +45,7 @@ from zkdeployment.pools.rules.host_lease import (
     shown_differences,
 )
 from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
-from zkdeployment.publishing.keys.ssh_signatures import LEASES, PublisherKeysFile
+from zkdeployment.publishing.keys import LEASES, PublisherKeysFile
 from zkdeployment.publishing.signing.statement import SignedStatement
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism, pools_in_force
 from zkdeployment.pools.rules.work import PoolSources
+from zkdeployment.publishing.store.cluster import in_force, maintenance_of
 from zkdeployment.publishing.store.documents import document_path
-from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.service.users.user_store import USERS, decode_user, user_path
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import unpack
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Read, unpack
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import ConfigurationError, without_passwords
 from zkdeployment.publishing.sources.git.source import GitSource
-from zkdeployment.publishing.sources.svn.source import SvnSource
+from zkdeployment.publishing.sources.svn import SvnSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

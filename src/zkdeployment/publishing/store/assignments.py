@@ -29,8 +29,7 @@ from zkdeployment.publishing.targets.services import decode_target, deploy_node,
 from zkdeployment.publishing.targets.systems import system_target
 from zkdeployment.tree.values import Tree
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, encode_content, is_path, unpack
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read, encode_content, is_path, unpack
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:

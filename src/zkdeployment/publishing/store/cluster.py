@@ -1,4 +1,4 @@
-"""The nodes of the cluster version and the last publication, the stops, and the outputs of failed scripts.
+"""The nodes of the cluster version, the publication, stops, outputs of failed scripts, and hosts in maintenance.
 
 Each of the first ``FIRST`` stops has a node of its own. Later stops share ``LAST`` nodes: each replaces the
 previous stop in its node, and the node's version counts them. Creating a node, and each stop of an operator, also
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, advance, is_revision
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
@@ -25,11 +26,29 @@ from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from zkdeployment.base.publication import Published
     from zkdeployment.tree.values import TreeChange
     from zkdeployment.zookeeper.session import Session
+
+
+def maintenance_of(name: str, node: Node) -> Maintenance:
+    """Decode the record of the host whose node has this name."""
+    return Maintenance.from_json(node.properties, host_id=unquote(name))
+
+
+def in_force(records: Iterable[Maintenance], now: float) -> dict[str, Maintenance]:
+    """Return the records that are in force at ``now``, in seconds since the epoch, by host id."""
+    return {each.host_id: each for each in records if each.is_in_force(now)}
+
+
+def read_maintenance(session: Session, now: float, names: Iterable[str] | None = None) -> dict[str, Maintenance]:
+    """Return the maintenance in force at ``now``, by host id; ``names`` are the nodes to read, by default all."""
+    listed = sorted((session.children(paths.MAINTENANCE) or ()) if names is None else names)
+    nodes = session.get_many(f"{paths.MAINTENANCE}/{name}" for name in listed)
+    found = (maintenance_of(name, node) for name, node in zip(listed, nodes, strict=True) if node is not None)
+    return in_force(found, now)
 
 
 def cluster_of(hosts: Node) -> Cluster:

@@ -32,7 +32,7 @@ from zkdeployment.publishing.store.section_writer import (
 )
 from zkdeployment.publishing.targets.services import node_of_target
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.nodes import Node, Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -16,11 +16,10 @@ from zkdeployment.publishing.records import CommitSummary, Publication, Publicat
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
-from zkdeployment.publishing.store.cluster import cluster_of, decode_published, remove_outputs
+from zkdeployment.publishing.store.cluster import cluster_of, decode_published, read_maintenance, remove_outputs
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
-from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import (
     read_request,
     refused_revision,

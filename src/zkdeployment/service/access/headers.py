@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from zkdeployment.service.site import Site
+    from zkdeployment.service.access.cookies import Site
 
 
 CONTENT_SECURITY_POLICY = (

@@ -14,9 +14,8 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_identity
-from zkdeployment.fleet.failed_logins import FailedLogin
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-from zkdeployment.fleet.views.history import Period, audit_records
+from zkdeployment.fleet.views.history import FailedLogin, Period, audit_records
 from zkdeployment.fleet.views.instances import paths_of_services
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
@@ -27,9 +26,8 @@ from zkdeployment.fleet.views.services import (
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.service.access.identity import Reader, require
 from zkdeployment.service.bodies import answer
-from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, read_host_snapshot
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.host_snapshot import read_host_snapshot
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.users.user import Right
 

@@ -1,4 +1,4 @@
-"""The pages of the fleet: hosts, locks, services, plan, history and audit."""
+"""The pages of the fleet: hosts, locks, services, plan, commits, history with its timelines, and audit."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,14 +11,23 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Revision
-from zkdeployment.base.errors import SourceError, TreeError
+from zkdeployment.base.errors import (
+    BusyError,
+    NotFoundError,
+    RefusedError,
+    SourceError,
+    TreeError,
+    UnreachableError,
+    ZkdeploymentError,
+)
 from zkdeployment.base.text import printable
 from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
-from zkdeployment.fleet.failed_logins import FailedLogin
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
-from zkdeployment.fleet.views.history import audit_records
+from zkdeployment.fleet.traces.spans import Trace, is_publication_over, publication_trace
+from zkdeployment.fleet.views.history import FailedLogin, acts_during, audit_records
+from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.fleet.views.status import HostState, HostStatus
-from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
+from zkdeployment.publishing.records import CommitSummary, PublicationRecord, PublicationSummary, Refusal
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
@@ -30,9 +39,15 @@ from zkdeployment.service.acts import (
     fleet_acts,
     rollback_link,
 )
-from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
+from zkdeployment.service.api.publications import find_job
+from zkdeployment.service.dependencies import (
+    Adapters,
+    ConnectedAdapters,
+    ServerAdapters,
+    check_connection,
+    read_host_snapshot,
+)
 from zkdeployment.service.host_acts import host_acts
-from zkdeployment.service.host_snapshot import read_host_snapshot
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
@@ -44,16 +59,24 @@ from zkdeployment.service.pages.live_page import (
     main_pages,
     read_or,
     read_withheld,
+    render,
     show_page,
     view_address,
 )
 from zkdeployment.service.pages.services import read_targets
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.user import Right, User
-from zkdeployment.service.views.commits import waiting_commits
+from zkdeployment.service.views.commits import CommitFacts, commit_view, waiting_commits
 from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view, unpublished_commits
-from zkdeployment.service.views.frame import ActLink, host_page, local_path, page_frame
+from zkdeployment.service.views.frame import (
+    ActLink,
+    commit_page,
+    host_page,
+    local_path,
+    page_frame,
+    publication_page,
+)
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
@@ -66,6 +89,7 @@ from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, ad
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
 from zkdeployment.service.views.services import find_services, withheld_of_host
+from zkdeployment.service.views.timeline import TimelineSection, timeline_view
 from zkdeployment.strategies.state import RolloutState
 
 router = APIRouter(include_in_schema=False)
@@ -415,3 +439,150 @@ def show_audit(
 def _failed_logins(adapters: ServerAdapters) -> tuple[FailedLogin, ...]:
     check_connection(adapters)
     return adapters.logins.failed_logins()
+
+
+@router.get("/commits/{commit}")
+def show_commit(
+    request: Request,
+    adapters: Adapters,
+    user: Reader,
+    commit: Annotated[str, Path(pattern="^[0-9a-f]{4,64}$|^[0-9]{1,9}$")],
+) -> Response:
+    """Return the page of the commit with this id, which may be shortened: how far it has come."""
+    cached, last = adapters.feed.snapshot(), last_known(request)
+    summaries = last.read(Known.SUMMARIES, adapters.feed.summaries, ())
+    refusals = last.read(Known.REFUSALS, adapters.feed.refusals, ())
+    waiting = unpublished_commits(cached.fleet, cached.reading.syncer)
+    job = _find(adapters, commit, waiting, summaries, refusals)
+    facts = CommitFacts(
+        job,
+        _summary(adapters, job, waiting, summaries),
+        cached.fleet,
+        cached.status,
+        _publication(adapters, job, summaries),
+    )
+    view = commit_view(facts, adapters.clock.now())
+    may_publish = view.may_publish and cached.connected and user.may_act(PublishFleet.RIGHT)
+    tip = waiting[0].id if waiting else job.commit
+    link = PublishFleet.link("Publish now", "primary", commit_page(job.commit), commit=tip)
+    acts = (link,) if may_publish else ()
+    return show_page(
+        request, adapters, user, "commit.html", events=FLEET_EVENTS, cached=cached, view=view, acts=acts
+    )
+
+
+def _find(
+    adapters: ServerAdapters,
+    name: str,
+    waiting: Sequence[CommitSummary],
+    summaries: Sequence[PublicationSummary],
+    refusals: Sequence[Refusal],
+) -> Job:
+    """Return the state of a commit.
+
+    Without the repository or without ZooKeeper, only published, refused and waiting ones are known.
+    """
+    problem: ZkdeploymentError = NotFoundError(f"neither the branch nor the history has the commit {name}")
+    try:
+        return find_job(adapters, name)
+    except (NotFoundError, RefusedError):
+        pass  # a revision of a former repository may still be in the history
+    except (SourceError, BusyError, UnreachableError) as error:
+        problem = error
+    known = [each.id for each in waiting] + [str(each.revision) for each in summaries]
+    known += [str(each.revision) for each in refusals]
+    found = next((each for each in known if each == name or (len(each) >= 40 and each.startswith(name))), None)
+    if found is None:
+        raise problem
+    return job_of(found, summaries, refusals, lambda revision: str(revision) == found)
+
+
+def _publication(
+    adapters: ServerAdapters, job: Job, summaries: Sequence[PublicationSummary]
+) -> PublicationSummary | None:
+    """Return the publication of a commit; older ones are not among the ``summaries``."""
+    found, sequence = next((each for each in summaries if each.sequence == job.sequence), None), job.sequence
+    if found is not None or sequence is None:
+        return found
+    older = read_or(lambda: adapters.feed.publication(sequence), ())
+    return next((PublicationSummary.of(each) for each in older if each.sequence == sequence), None)
+
+
+def _summary(
+    adapters: ServerAdapters,
+    job: Job,
+    waiting: Sequence[CommitSummary],
+    summaries: Sequence[PublicationSummary],
+) -> CommitSummary | None:
+    """Return the author, the subject and the time of a commit, if they are known."""
+    found = next((each for each in waiting if each.id == job.commit), None)
+    if found is not None:
+        return found
+    origin = next((each.origin for each in summaries if str(each.revision) == job.commit), None)
+    if origin is not None:
+        return CommitSummary(job.commit, origin.author, origin.subject, origin.time)
+    try:
+        return None if adapters.commits is None else adapters.commits.summary(job.commit)
+    except BusyError:
+        return None
+
+
+PublicationNumber = Annotated[int, Path(ge=0, lt=2**53)]
+Seconds = Annotated[float | None, Query(ge=0, le=10**8, allow_inf_nan=False)]
+Group = Annotated[str, Query(max_length=1000)]
+
+
+def read_section(begin: Seconds = None, end: Seconds = None, group: Group = "") -> TimelineSection:
+    """Return the section that the query names: ``begin`` and ``end`` are seconds after the publication."""
+    return TimelineSection(begin, end, group)
+
+
+Section = Annotated[TimelineSection, Depends(read_section)]
+
+
+@router.get("/history/{sequence}/timeline")
+def show_timeline(
+    request: Request, adapters: Adapters, user: Reader, sequence: PublicationNumber, section: Section
+) -> Response:
+    """Return the page with the timeline of a publication."""
+    view = timeline_view(_trace(request, adapters, sequence), section, adapters.clock.now())
+    return show_page(
+        request,
+        adapters,
+        user,
+        "timeline.html",
+        events="publication host",
+        view=view,
+        publication=publication_page(sequence),
+    )
+
+
+@router.get("/history/{sequence}/timeline.svg")
+def save_timeline(
+    request: Request, adapters: Adapters, user: Reader, sequence: PublicationNumber, section: Section
+) -> Response:
+    """Return the same picture as a file."""
+    del user
+    view = timeline_view(_trace(request, adapters, sequence), section, adapters.clock.now())
+    text = render("timeline_picture.svg", view=view, standalone=True)
+    headers = {"Content-Disposition": f'attachment; filename="timeline-{sequence}.svg"'}
+    return Response(text, media_type="image/svg+xml", headers=headers)
+
+
+def _trace(request: Request, adapters: ServerAdapters, sequence: int) -> Trace:
+    """Return the spans of a publication, or the last known ones while ZooKeeper is away."""
+    return last_known(request).read_of(Known.TRACE, sequence, lambda: _read_trace(adapters, sequence))
+
+
+def _read_trace(adapters: ServerAdapters, sequence: int) -> Trace:
+    """Read the spans of a publication; raises ``HTTPException`` if the history does not have it."""
+    feed = adapters.feed
+    records = feed.publication(sequence)
+    record = next((record for record in records if record.sequence == sequence), None)
+    if record is None:
+        raise HTTPException(404, f"the history has no publication {sequence}")
+    reading, rollouts = feed.snapshot().reading, feed.rollouts(sequence)
+    is_over = is_publication_over(sequence, rollouts, reading.last_over)
+    steps, acts = adapters.recorder.steps(sequence), acts_during(records, record, feed.acts())
+    names = {identity.id: identity.name for identity in reading.fleet.identities}
+    return publication_trace(record, rollouts, steps, acts, is_over=is_over, names=names)

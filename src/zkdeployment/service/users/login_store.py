@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConflictError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import SharedCall
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
+from zkdeployment.fleet.views.history import FailedLogin, LoginProblem
 from zkdeployment.service.users.logins import (
     LONGEST_WAIT,
     FailureCount,

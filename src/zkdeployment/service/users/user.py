@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import RESERVED, NameKind, check_node_path, name_problem
 from zkdeployment.base.records import Key, Record, invalid
-from zkdeployment.fleet.failed_logins import LoginProblem  # noqa: TC001  records read the types of their fields
+from zkdeployment.fleet.views.history import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
-from zkdeployment.fleet.failed_logins import LoginProblem
 from zkdeployment.fleet.store.audit import recording
+from zkdeployment.fleet.views.history import LoginProblem
 from zkdeployment.service.users.user import IssuedKey, NewUser, User
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode

@@ -14,9 +14,8 @@ from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.pools.rules.host_lease import RecordedLease, lease_text
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import LEASES as NAMESPACE
-from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
+from zkdeployment.publishing.keys import LEASES as NAMESPACE
+from zkdeployment.publishing.keys import PublisherKeysFile, PublishKey
 from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.zookeeper.session import Session
 

@@ -17,8 +17,8 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.fleet.store.cluster_control import ZooKeeperMaintenance
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
 from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Delete, make_skeleton

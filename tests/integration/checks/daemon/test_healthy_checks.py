@@ -27,8 +27,7 @@ from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.strategies.criteria import OutsideCriterion
-from zkdeployment.strategies.healthy_checks import CHECKS
+from zkdeployment.strategies.criteria import CHECKS, OutsideCriterion
 from zkdeployment.strategies.state import RecoveryStage
 from zkdeployment.strategies.state_machine import HostProgress, RolloutResult
 from zkdeployment.zookeeper import paths

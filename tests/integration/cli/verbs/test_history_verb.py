@@ -13,8 +13,8 @@ from support.forks import run_forked
 from support.waiting import wait_until
 from zkdeployment.base.errors import TreeError
 from zkdeployment.cli.operator_options import new_act
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.views.history import FailedLogin, LoginProblem
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
 from zkdeployment.service.users.login_store import FAILED_LOGINS, record_failed_login
 from zkdeployment.zookeeper import paths

@@ -27,7 +27,7 @@ from zkdeployment.fleet.views.requests import JobState, job_of
 from zkdeployment.intents.documents import Approval, parse_subject
 from zkdeployment.intents.rules.approvals import APPROVAL_NAMESPACE, approval_statement
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.publishing.keys.ssh_signatures import verify_text
+from zkdeployment.publishing.keys import verify_text
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.hosts import encode as encode_host

@@ -13,9 +13,9 @@ from kazoo.recipe.lock import Lock
 from support.keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from zkdeployment.base.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
 from zkdeployment.base.machine.files import JsonFile
+from zkdeployment.publishing import keys as signing_keys
 from zkdeployment.publishing.daemon.signing import signing_file
-from zkdeployment.publishing.keys import publish_key
-from zkdeployment.publishing.keys.ssh_signatures import sign_text
+from zkdeployment.publishing.keys import sign_text
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.signing.snapshot import deviations
 from zkdeployment.publishing.signing.standing import SigningRecord
@@ -85,7 +85,7 @@ def test_each_publication_has_one_signature_and_rewrites_only_changed_statements
     first = signing.push(TREE)
     with (
         signing.syncer() as syncer,
-        mock.patch.object(publish_key, "sign_text", wraps=publish_key.sign_text) as sign,
+        mock.patch.object(signing_keys, "sign_text", wraps=signing_keys.sign_text) as sign,
     ):
         syncer.sync()
         assert standing(signing, keys)[::2] == ("old", first)
@@ -350,7 +350,7 @@ def test_nothing_is_published_while_its_number_cannot_be_recorded(signing: Publi
 
 def test_a_signature_is_prepared_before_the_lock_and_abandoned_without_it(signing: Publishing, keys, monkeypatch):
     calls: list[str] = []
-    key = publish_key.PublishKey
+    key = signing_keys.PublishKey
 
     def noting(owner: type, name: str) -> None:
         called = getattr(owner, name)

@@ -24,7 +24,7 @@ from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
-from zkdeployment.publishing.sources.svn.source import SvnSource
+from zkdeployment.publishing.sources.svn import SvnSource
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.store import ZooKeeperPublications

@@ -9,8 +9,7 @@ from support.keys import make_key, make_publishers
 from support.waiting import wait_until
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.machine import process
-from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text
+from zkdeployment.publishing.keys import PublishKey, sign_text, verify_text
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.base.machine import process
-from zkdeployment.publishing.keys.ssh_signatures import (
+from zkdeployment.publishing.keys import (
     PublisherKeysFile,
     check_keys,
     has_key,

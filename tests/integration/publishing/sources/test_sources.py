@@ -15,7 +15,7 @@ from support.web.servers import silent_server
 from zkdeployment.base.errors import ConfigurationError, SourceError
 from zkdeployment.publishing import ports
 from zkdeployment.publishing.sources.opening import open_source, system_of
-from zkdeployment.publishing.sources.svn.source import SvnSource
+from zkdeployment.publishing.sources.svn import SvnSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Facts
 from zkdeployment.base.publication import OrderEntry
+from zkdeployment.fleet.store.cluster_control import ZooKeeperMaintenance
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
 from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.publishing.store.service_order import encode_entry, read_unfinished, remove_orders_before
 from zkdeployment.strategies.store.records import encode_state

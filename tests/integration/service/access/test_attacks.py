@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from support.service import RunningService, form_token, running_service
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
-from zkdeployment.fleet.failed_logins import LoginProblem
+from zkdeployment.fleet.views.history import LoginProblem
 from zkdeployment.service.application import api_routers, page_routers
 from zkdeployment.service.users.user import Role
 

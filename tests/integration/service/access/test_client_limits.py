@@ -15,7 +15,7 @@ import pytest
 
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.service import event_streams
+from zkdeployment.service.api import events
 from zkdeployment.service.serving import http_server
 from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import Role
@@ -165,7 +165,7 @@ def test_behind_a_proxy_the_event_streams_of_each_client_are_limited(zookeeper: 
 
 
 def test_event_streams_of_others_leave_room_for_operators(zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_streams, "MOST_OTHERS", 4)
+    monkeypatch.setattr(events, "MOST_OTHERS", 4)
     with running_service(zookeeper) as service:
         viewer, ann = service.add_user(Role.VIEWER), service.add_user(Role.OPERATOR, "ann")
         wait_until(lambda: service.client.get("/healthz").status_code == 200, "the service")

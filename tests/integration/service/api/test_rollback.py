@@ -18,7 +18,7 @@ from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store import history
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.service.api import commits as api_commits
+from zkdeployment.service.api import publications as api_commits
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

@@ -17,7 +17,7 @@ from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import through, write_node
 from zkdeployment.base.act import Act
-from zkdeployment.service import event_streams
+from zkdeployment.service.api import events
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def test_a_client_resumes_at_a_second_service_without_losing_an_event(zookeeper:
 def test_an_id_of_another_ensemble_is_reset_at_the_first_heartbeat(
     zookeeper: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(event_streams, "HEARTBEAT", 0.5)
+    monkeypatch.setattr(events, "HEARTBEAT", 0.5)
     with running_service(zookeeper) as service:
         read_once(service)
         with EventClient(service.url, service.add_user(Role.VIEWER), resume="9" * 18) as stream:

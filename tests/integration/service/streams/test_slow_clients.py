@@ -14,8 +14,8 @@ from support.zookeeper import write_node
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.fleet.events import event
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-from zkdeployment.service import event_streams
-from zkdeployment.service.event_streams import EventHub, EventStream, Subscriber, audience_of
+from zkdeployment.service.api import events
+from zkdeployment.service.api.events import EventHub, EventStream, Subscriber, audience_of
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -40,7 +40,7 @@ async def never() -> Message:
 
 
 def test_a_client_that_takes_nothing_is_disconnected(feed: ZooKeeperFeed, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(event_streams, "SEND_LIMIT", 0.2)
+    monkeypatch.setattr(events, "SEND_LIMIT", 0.2)
     hub = EventHub(feed)
 
     async def stuck(message: Message) -> None:

@@ -11,7 +11,7 @@ from support.waiting import wait_until
 from support.zookeeper import sent_requests
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
+from zkdeployment.fleet.views.history import FailedLogin, LoginProblem
 from zkdeployment.service.users import login_store
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.logins import SESSION_SECONDS, SESSIONS_OF_USER

@@ -14,8 +14,8 @@ from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests, through, write_node
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, UnreachableError
-from zkdeployment.fleet.failed_logins import LoginProblem
 from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.fleet.views.history import LoginProblem
 from zkdeployment.service.users.external_logins import ExternalUser
 from zkdeployment.service.users.user import LoginRefusal, NewUser, Role
 from zkdeployment.zookeeper.servers import Access, AclEntry, Servers

@@ -12,7 +12,7 @@ from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-from zkdeployment.fleet.traces.recorder import StepRecorder
+from zkdeployment.fleet.traces.exporter import StepRecorder
 from zkdeployment.fleet.traces.spans import StepTime
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
@@ -64,7 +64,7 @@ def test_a_host_that_shows_a_step_without_a_deployment_is_not_recorded():
 
 
 def test_a_host_that_begins_when_the_record_is_full_is_not_recorded(monkeypatch):
-    monkeypatch.setattr("zkdeployment.fleet.traces.recorder._STEPS", 3)
+    monkeypatch.setattr("zkdeployment.fleet.traces.exporter._STEPS", 3)
     readings = Readings()
     for number in range(5):
         readings.show("deploy", float(number), name=f"h{number}")

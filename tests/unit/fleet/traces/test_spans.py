@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from support.strategies import begun_rollout, ended_rollout, group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
-from zkdeployment.fleet.traces.otlp import otlp_requests
-from zkdeployment.fleet.traces.spans import SpanKind, StepTime, Trace, is_publication_over, publication_trace
+from zkdeployment.fleet.traces.spans import (
+    SpanKind,
+    StepTime,
+    Trace,
+    is_publication_over,
+    otlp_requests,
+    publication_trace,
+)
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.strategies.state import Ending
 

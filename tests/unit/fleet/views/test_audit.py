@@ -1,8 +1,7 @@
 import pytest
 
 from zkdeployment.base.act import Act
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
-from zkdeployment.fleet.views.history import AuditRecords, Period, audit_records
+from zkdeployment.fleet.views.history import AuditRecords, FailedLogin, LoginProblem, Period, audit_records
 
 ACTS = (
     Act("root@ops1", "stop", "fire", 1.0),

@@ -5,7 +5,7 @@ from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
-from zkdeployment.fleet.views.departures import check_departure, host_id_of
+from zkdeployment.fleet.views.maintenance import check_departure, host_id_of
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NAMESAKE = Host(Identity("h9", "app3"))

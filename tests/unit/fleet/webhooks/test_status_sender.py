@@ -14,8 +14,7 @@ from support.web.servers import WebServer
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
-from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
+from zkdeployment.fleet.webhooks.commit_status import CommitStatusSender, Forge, ForgeRepository
 from zkdeployment.publishing.records import Refusal
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def sending(feed: Any, answers: dict[str, tuple[int, dict[str, str]]]) -> Iterat
 
 @pytest.mark.parametrize("status", [429, 502, 503])
 def test_changes_do_not_shorten_the_pause_after_a_failure(monkeypatch, status):
-    monkeypatch.setattr("zkdeployment.fleet.webhooks.status_sender.retry_delay", lambda _: 3600.0)
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.commit_status.retry_delay", lambda _: 3600.0)
     feed = Feed(is_busy=True)
     with sending(feed, dict.fromkeys((f"{number:040x}" for number in range(100)), (status, {}))) as server:
         wait_until(lambda: feed.reads > 20, "twenty changes", timeout=10)
@@ -98,14 +97,14 @@ def test_changes_do_not_shorten_the_pause_after_a_failure(monkeypatch, status):
 
 
 def test_a_commit_for_which_the_forge_fails_does_not_delay_another_one(monkeypatch):
-    monkeypatch.setattr("zkdeployment.fleet.webhooks.status_sender.retry_delay", lambda _: 0.01)
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.commit_status.retry_delay", lambda _: 0.01)
     with sending(Feed(refused=OTHER), {WANTED: (500, {})}) as server:
         wait_until(lambda: OTHER in server.requests and server.requests.count(WANTED) > 2, "both commits")
     assert server.requests.count(OTHER) == 1
 
 
 def test_the_pause_that_a_forge_asks_for_holds_for_all_commits(monkeypatch):
-    monkeypatch.setattr("zkdeployment.fleet.webhooks.status_sender.retry_delay", lambda _: 0.0)
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.commit_status.retry_delay", lambda _: 0.0)
     feed = Feed(refused=OTHER)
     with sending(feed, {WANTED: (500, {"Retry-After": "1000"})}) as server:
         wait_until(lambda: server.requests, "the first request")

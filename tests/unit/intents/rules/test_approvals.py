@@ -22,7 +22,7 @@ from zkdeployment.intents.rules.approvals import (
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
-from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
+from zkdeployment.publishing.keys import KeyOwner
 
 CONTENT = IntentContent({}, {"/front": {}})
 SHOP = DeploymentIntentGroup(

@@ -4,7 +4,7 @@ import pytest
 
 from support.builders import make_user
 from zkdeployment.base.durations import CLOCK_TOLERANCE
-from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
+from zkdeployment.fleet.views.history import FailedLogin, LoginProblem
 from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,

@@ -1,7 +1,8 @@
-"""Reads the tree in a directory of a Subversion repository from the server (a ``TreeSource``)."""
+"""Reads the tree in a directory of a Subversion repository from the server (a ``TreeSource``), with svn."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from zkdeployment.base.errors import SourceError, without_passwords
+from zkdeployment.base.errors import ProgramError, SourceError, without_passwords
+from zkdeployment.base.machine import process
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
@@ -18,7 +20,6 @@ from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import ATTEMPTS, check_entry, check_limits, shorten
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.directory import read_directory
-from zkdeployment.publishing.sources.svn.command import Svn, SvnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,49 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
 
     T = TypeVar("T")
+
+#: Error codes of svn after which a retry does not help, because the repository responded.
+_ANSWERED = ("E160006", "E160013", "E170000", "E170001", "E180001", "E200009", "E205000", "E215004")
+
+_INHERITED = ("HOME", "PATH", "SSH_AUTH_SOCK")
+
+#: ssh without prompts, with time limits for silent servers.
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+
+
+class SvnError(SourceError):
+    """A failure of svn, with the output of svn."""
+
+
+@dataclass(frozen=True)
+class Svn:
+    """Runs svn with a time limit in seconds."""
+
+    timeout: float = 60
+
+    def run(self, verb: str, *arguments: str) -> str:
+        """Return the output of svn; raises ``SvnError`` if svn fails."""
+        # svn needs these variables to find its programs, the user's keys and its settings.
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**inherited, "LANG": "C.UTF-8", "SVN_SSH": os.environ.get("SVN_SSH", _SSH)}
+        try:
+            argv = ["svn", verb, "--non-interactive", *arguments]
+            done = process.run(argv, env=environment, timeout=self.timeout)
+        except ProgramError as error:
+            raise SvnError(without_passwords(str(error))) from error
+        if done.status:
+            failure = SvnError(f"svn {verb} failed: {_error_messages(done.stderr)}")
+            failure.retry_helps = not any(code in done.stderr for code in _ANSWERED)
+            raise failure
+        return done.stdout
+
+
+def _error_messages(output: str) -> str:
+    """Return svn's errors without prefix and number, such as those of ``svn: E170000: URL '…' doesn't exist``."""
+    errors = [line.removeprefix("svn: ") for line in output.splitlines() if line.startswith("svn: ")]
+    lines = [line.removeprefix("warning: ") for line in errors]
+    messages = [line.partition(": ")[2] or line for line in lines if line.startswith(("E", "W"))]
+    return without_passwords("; ".join(messages or lines) or "no output")
 
 
 #: The most files in subdirectories that are searched for documents, which are not in force.

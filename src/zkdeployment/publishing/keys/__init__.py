@@ -1,1 +1,0 @@
-"""Keys: the key that signs publications, the keys of publishers, and signatures by SSH keys."""

@@ -1,1 +1,0 @@
-"""The tree in a Subversion repository."""
