@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from zkdeployment.base.source_files import (
     is_tree_file,
 )
 from zkdeployment.cli.options import configured_revision, require_path
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import chosen_settings_if_any, load
 from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.changes import ordered_revision
@@ -173,9 +172,8 @@ def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str,
     """Return the given repositories, else those of the configuration (default: the system's, if there is one)."""
     if given:
         return _named_repositories([value for values in given for value in values.split()])
-    if config is None and not os.access(SYSTEM_CONFIGURATION, os.R_OK):
-        return ()
-    sync = load(config or SYSTEM_CONFIGURATION, host=False).of(SyncSettings)
+    settings = chosen_settings_if_any(config)
+    sync = None if settings is None else settings.of(SyncSettings)
     return () if sync is None else sync.repositories
 
 

@@ -18,7 +18,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.names import check_node_path
 from zkdeployment.cli.terminal import echo_lines
 from zkdeployment.config.forms import LONGEST_WAIT
-from zkdeployment.config.settings import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, Settings, find_servers, load
+from zkdeployment.config.settings import DEFAULT_CONNECTION, Settings, chosen_settings, find_servers
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.zookeeper.servers import Servers
 
@@ -109,7 +109,7 @@ def configured_revision(
 
 def configured_repository(config: Path | None) -> Settings:
     """Return the settings of a configuration that names the tree's repository; raises ``ConfigurationError``."""
-    settings = load(config or SYSTEM_CONFIGURATION, host=False)
+    settings = chosen_settings(config)
     settings.require(SyncSettings)
     return settings
 

@@ -542,6 +542,16 @@ def _shared_metrics(settings: Settings) -> Iterator[str]:
         yield f"metrics: expected separate files for each daemon, found {file} twice"
 
 
+def chosen_settings(config: Path | None) -> Settings:
+    """Return the settings of a named configuration, else of the system's; raises ``ConfigurationError``."""
+    return load(config or SYSTEM_CONFIGURATION, host=False)
+
+
+def chosen_settings_if_any(config: Path | None) -> Settings | None:
+    """Return the settings of a named configuration, else of the system's; ``None`` if that cannot be read."""
+    return chosen_settings(config) if config or os.access(SYSTEM_CONFIGURATION, os.R_OK) else None
+
+
 def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
     """Return the ZooKeeper servers and the settings for access to them.
 
@@ -556,7 +566,7 @@ def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
     given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
     if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
         return Servers(given or DEFAULT_CONNECTION)
-    configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
+    configured = chosen_settings(config).servers
     return replace(configured, connection=given) if given else configured
 
 

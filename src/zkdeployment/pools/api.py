@@ -49,14 +49,14 @@ from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
 from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, effective_limits, read_properties
+from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, read_properties
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.service.access.identity import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
 from zkdeployment.service.bodies import Omittable, answer
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.users.user import NewUser, Right, Role, TenantLimits, User
+from zkdeployment.service.users.user import LIMITS, NewUser, Right, Role, TenantLimits, User, limits_to_json
 
 T = TypeVar("T")
 
@@ -183,19 +183,14 @@ class ChangedTenantBody(TenantBody):
 
 def tenant_values(user: User, defaults: TenantLimits, **more: str | None) -> dict[str, Any]:
     """Return the values of a tenant whose keys are hidden; ``more`` replaces and adds values."""
-    limits = effective_limits(user, defaults)
     names = ("id", "name", "is_admin", "created_at", "retired_at")
     return {
         **{name: getattr(user, name) for name in names},
-        **{name: getattr(user, name) for name in _LIMITS},
-        **{f"effective_{name}": getattr(limits, name) for name in _LIMITS},
+        **limits_to_json(user, defaults),
         "ssh_key": None if user.ssh_key is None else HIDDEN,
         "active": not user.is_retired,
         **more,
     }
-
-
-_LIMITS = ("node_quota", "session_lifetime", "session_lifetime_max")
 
 
 class TenantOrder(LeasingBody):
@@ -233,7 +228,7 @@ class TenantChange(LeasingBody):
     def values(self) -> dict[str, Any]:
         """Return the new values of the user; the limits in the request may be null."""
         keys = {} if self.ssh_key is None else {"ssh_key": self.ssh_key.get_secret_value()}
-        return keys | {name: getattr(self, name) for name in _LIMITS if name in self.model_fields_set}
+        return keys | {name: getattr(self, name) for name in LIMITS if name in self.model_fields_set}
 
 
 #: Properties that the nodes of a request must have, in their written form.

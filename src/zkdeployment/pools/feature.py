@@ -29,6 +29,7 @@ FEATURE = Feature(
             state=function_in(".pools.service_requests", "service_state"),
             parts=function_in(".pools.opening", "service_parts"),
             metrics=function_in(".pools.feed", "metrics"),
+            tenant_limits=function_in(".pools.opening", "tenant_limits"),
             retire_user=function_in(".pools.opening", "retire_user"),
         ),
         VerbPlaces(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.usage import SessionUse
     from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user import TenantLimits, User
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -148,6 +148,11 @@ def service_parts(adapters: ServerAdapters) -> tuple[ServicePart, ...]:
 
     pools = pool_adapters_of(adapters)
     return (SessionWarnings(adapters.feed, pools.store, pools.clock),)
+
+
+def tenant_limits(session: Session) -> TenantLimits:
+    """Return the published limits of tenants without limits of their own."""
+    return ZooKeeperPools(session).configuration().defaults
 
 
 def retire_user(operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act) -> tuple[str, ...] | None:

@@ -34,7 +34,6 @@ from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
     PoolReading,
     TenantSession,
-    effective_limits,
     read_properties,
 )
 from zkdeployment.service.act import ActForm, ActInput, Actor, FormAct, Snapshot, Visit, given
@@ -159,7 +158,7 @@ class RequestNodes(_PoolAct[Lending]):
         return "" if any(pool.level is not None for pool in found.pools) else "No pool lends nodes at present."
 
     def consequences(self, found: Lending) -> tuple[str, ...]:
-        user, limits = found.user, effective_limits(found.user, found.reading.configuration.defaults)
+        user, limits = found.user, found.reading.configuration.defaults.of(found.user)
         quota = (
             "As an admin you have no quota."
             if user.is_admin
@@ -267,7 +266,7 @@ class ExtendSession(_ActOnSession):
 
     def consequences(self, found: ShownSession) -> tuple[str, ...]:
         session, defaults = found.session, found.reading.configuration.defaults
-        limits = defaults if found.owner is None else effective_limits(found.owner, defaults)
+        limits = defaults if found.owner is None else defaults.of(found.owner)
         end = moment(session.expires_at, found.now)
         latest = moment(session.created_at + limits.session_lifetime_max, found.now)
         ceiling = "Admins may extend sessions without a limit." if found.user.is_admin else ""

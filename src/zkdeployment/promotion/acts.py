@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zkdeployment.base.cluster import short
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import chosen_settings
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import FLEETS, Fleets
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome, PromotionEntry
@@ -38,7 +38,7 @@ _PROGRAM = "zkdeployment"
 
 def configured_promotion(config: Path | None) -> PromoteSettings:
     """Return the section [promote] of a configuration; raises ``ConfigurationError`` without it."""
-    return load(config or SYSTEM_CONFIGURATION, host=False).require(PromoteSettings)
+    return chosen_settings(config).require(PromoteSettings)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerbGroup
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, Settings, checked_connection, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, Settings, checked_connection, chosen_settings
 from zkdeployment.documents.reading import read_document, read_documents, read_facts
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.rollouts.acts import (
@@ -453,7 +453,7 @@ def measure_group(
       zkdeployment rollout measure canary
       zkdeployment rollout measure canary --metric errors --file strategy.yaml
     """
-    settings = load(config, host=False)
+    settings = chosen_settings(config)
     given = checked_connection(zookeeper, "--zookeeper")
     servers = Servers(given, settings.access) if given else settings.servers
     with open_operator(servers) as operator:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.pages.services import ServiceVisit
-    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user import TenantLimits, User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.service.views.frame import MainPage
     from zkdeployment.service.views.service import PagePart
+    from zkdeployment.zookeeper.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class ServicePlaces:
     metrics: Callable[[FleetReading], Iterable[Metric]] = lambda _reading: ()
     #: The class that describes the feature's findings on hosts in the API.
     finding_body: Callable[[], Any] | None = None
+    #: Reads the published limits of tenants without limits of their own.
+    tenant_limits: Callable[[Session], TenantLimits] | None = None
     #: Parts of the page of a service.
     service_page: Callable[[ServiceVisit], Sequence[PagePart]] = lambda _visit: ()
     #: Retires a user together with what only the feature knows of the user, and returns warnings; ``None`` for a

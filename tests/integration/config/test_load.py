@@ -10,7 +10,8 @@ from support.web.servers import silent_server, web_server
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity
 from zkdeployment.config import forms as sources
-from zkdeployment.config.settings import Settings, load
+from zkdeployment.config import settings as configuration
+from zkdeployment.config.settings import Settings, chosen_settings, chosen_settings_if_any, load
 from zkdeployment.promotion.settings import PromoteSettings
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.rollouts.settings import CoordinateSettings
@@ -35,6 +36,20 @@ def refused(file: Path, text: str, section: str = "zkdeployment") -> str:
     assert error.value.exit_code == 2
     assert str(error.value).startswith(f"{file}:")
     return str(error.value).removeprefix(f"{file}:").strip()
+
+
+def test_a_named_configuration_goes_before_that_of_the_system(file, tmp_path, monkeypatch):
+    system = tmp_path / "system.cfg"
+    monkeypatch.setattr(configuration, "SYSTEM_CONFIGURATION", system)
+    assert chosen_settings_if_any(None) is None
+    with pytest.raises(ConfigurationError, match=r"system\.cfg"):
+        chosen_settings(None)
+    system.write_text("[zkdeployment]\nzookeeper = system:2181\n")
+    file.write_text("[zkdeployment]\nzookeeper = named:2181\n")
+    for chosen in (chosen_settings, chosen_settings_if_any):
+        assert [chosen(config).servers.connection for config in (None, file)] == ["system:2181", "named:2181"]
+        with pytest.raises(ConfigurationError, match=r"absent\.cfg"):
+            chosen(tmp_path / "absent.cfg")
 
 
 def test_the_sample_loads():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerbGroup
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import chosen_settings_if_any
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.settings import ServerSettings
@@ -29,9 +28,8 @@ from zkdeployment.service.users.user import (
     Role,
     TenantLimits,
     User,
-    issued_key_to_json,
     limit_problem,
-    users_to_json,
+    user_to_json,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import AclEntry, Servers
+    from zkdeployment.zookeeper.session import Session
 
 
 _VERBS = {
@@ -109,20 +108,25 @@ def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
         yield users
 
 
-def print_key(issued: IssuedKey, output: str, message: str) -> None:
+def _print_key(issued: IssuedKey, limits: TenantLimits, output: str, message: str) -> None:
     """Print a new key on standard output, and ``message`` for people on standard error."""
     if output != "table":
-        emit(issued_key_to_json(issued, TenantLimits()), output, schema="user-key")
+        emit({"user": user_to_json(issued.user, limits), "key": issued.key}, output, schema="user-key")
         return
     echo(issued.key)
     echo(f"{message}; the key above is shown only now: keep it safe", err=True)
 
 
+def _published_limits(session: Session) -> TenantLimits:
+    """Return the limits of tenants without limits of their own."""
+    readers = (places.tenant_limits for places in installed(ServicePlaces))
+    return next((read(session) for read in readers if read is not None), TenantLimits())
+
+
 def _users_acl() -> tuple[AclEntry, ...]:
     """Return the access list of users in the configuration that the verb uses, ``--config`` or the system's."""
-    config: Path | None = click.get_current_context().params.get("config")
-    place = config or SYSTEM_CONFIGURATION
-    return load(place, host=False).require(ServerSettings).users_acl if config or os.access(place, os.R_OK) else ()
+    settings = chosen_settings_if_any(click.get_current_context().params.get("config"))
+    return () if settings is None else settings.require(ServerSettings).users_acl
 
 
 @click.command(name="list")
@@ -137,9 +141,9 @@ def list_users(connection: Servers, output: str) -> None:
       zkdeployment user list -o json
     """
     with users_of_service(connection) as store:
-        users = store.users()
+        users, limits = store.users(), _published_limits(store.session)
     if output != "table":
-        emit(users_to_json(users, TenantLimits()), output, schema="users")
+        emit({"users": [user_to_json(user, limits) for user in users]}, output, schema="users")
     elif users:
         now = time.time()
         rows = (_cells(user, now) for user in users)
@@ -242,7 +246,8 @@ def add(
     rights = f"{role}, only {', '.join(new.paths)}" if new.paths else role
     with users_of_service(connection) as users:
         issued = users.add(new, new_act(f"add user {name} ({rights})", reason))
-    print_key(issued, output, f"added {name} ({rights})")
+        limits = _published_limits(users.session)
+    _print_key(issued, limits, output, f"added {name} ({rights})")
 
 
 @click.command(name="reset-key")
@@ -260,7 +265,8 @@ def reset_key(connection: Servers, name: str, expires: float | None, reason: str
     """
     with users_of_service(connection) as users:
         issued = users.reset_key(name, new_act(f"reset the key of user {name}", reason), expires_at=expires)
-    print_key(issued, output, f"{name} has a new key")
+        limits = _published_limits(users.session)
+    _print_key(issued, limits, output, f"{name} has a new key")
 
 
 @click.command(name="retire")

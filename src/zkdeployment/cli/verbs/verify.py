@@ -10,7 +10,7 @@ import click
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, chosen_settings
 from zkdeployment.fleet.store.signed_fleet import Verification, verify_fleet
 
 if TYPE_CHECKING:
@@ -51,13 +51,12 @@ def command(context: click.Context, connection: Servers, publishers: Path | None
 
 
 def _configured_publishers(config: Path | None) -> Path:
-    source = config or SYSTEM_CONFIGURATION
     try:
-        publishers = load(source, host=False).publishers
+        publishers = chosen_settings(config).publishers
     except ConfigurationError as error:
         raise ConfigurationError(f"{error}; {_ADVICE}") from error
     if publishers is None:
-        raise ConfigurationError(f"{source}: publishers not specified; {_ADVICE}")
+        raise ConfigurationError(f"{config or SYSTEM_CONFIGURATION}: publishers not specified; {_ADVICE}")
     return publishers
 
 

@@ -18,7 +18,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.cli.options import configured_revision
 from zkdeployment.cli.publication_wait import PublicationWait, WaitOptions, wait_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, find_servers, load
+from zkdeployment.config.settings import chosen_settings_if_any, find_servers
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.documents import CLUSTER, IntentSubject, parse_subject, subject_text
@@ -89,9 +89,8 @@ def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) ->
 
 
 def _sync_settings(config: Path | None) -> SyncSettings | None:
-    if config is None and not SYSTEM_CONFIGURATION.exists():
-        return None
-    return load(config or SYSTEM_CONFIGURATION, host=False).of(SyncSettings)
+    settings = chosen_settings_if_any(config)
+    return None if settings is None else settings.of(SyncSettings)
 
 
 def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:

@@ -38,7 +38,6 @@ from zkdeployment.pools.rules.snapshot import (
     PoolSnapshot,
     SessionRequest,
     TenantSession,
-    effective_limits,
     new_expiry,
     retire,
 )
@@ -365,7 +364,7 @@ def extend_session(
         limits = adapters.store.configuration().defaults
         owner = next((user for user in adapters.users.users() if user.id == session.tenant), None)
         if owner is not None:
-            limits = effective_limits(owner, limits)
+            limits = limits.of(owner)
         end = new_expiry(session, limits, until=until, delta=delta, is_admin=actor.tenant is None)
         return PoolChange(sessions=(replace(session, expires_at=end),))
 

@@ -29,7 +29,6 @@ from zkdeployment.pools.rules.snapshot import (
     PoolSnapshot,
     SessionRequest,
     TenantSession,
-    effective_limits,
     meets,
     unknown_property,
     unmet_property,
@@ -73,7 +72,7 @@ def quotas_of(tenant: User, configuration: PoolConfiguration) -> Quotas:
     if tenant.is_admin:
         return Quotas()
     pools = {name: pool.node_quota for name, pool in configuration.pools.items() if pool.node_quota is not None}
-    return Quotas(effective_limits(tenant, configuration.defaults).node_quota, pools)
+    return Quotas(configuration.defaults.of(tenant).node_quota, pools)
 
 
 def _excess(place: str, wanted: int, held: int, most: int) -> str:
@@ -144,7 +143,7 @@ def reserve(request: SessionRequest, facts: LendingFacts, *, offset: int = 0) ->
     different offsets rarely choose the same nodes. Admins have no quota.
     """
     tenant, configuration, now = facts.tenants[request.tenant], facts.configuration, facts.now
-    limits, nodes = effective_limits(tenant, configuration.defaults), facts.pools.nodes.values()
+    limits, nodes = configuration.defaults.of(tenant), facts.pools.nodes.values()
     wanted = request.wanted
     problem = quotas_of(tenant, configuration).problem(facts.pools.held_by_pool(tenant.id), wanted)
     if problem is not None:

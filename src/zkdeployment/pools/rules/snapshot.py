@@ -271,18 +271,6 @@ def admitted_keys(session: TenantSession, tenant: User | None) -> tuple[str, ...
     return () if tenant is None else split_ssh_keys(session.ssh_key or tenant.ssh_key)
 
 
-def effective_limits(user: User, defaults: TenantLimits) -> TenantLimits:
-    """Return the limits of a tenant: its own limits, and the defaults for missing ones."""
-    return replace(
-        defaults,
-        node_quota=defaults.node_quota if user.node_quota is None else user.node_quota,
-        session_lifetime=defaults.session_lifetime if user.session_lifetime is None else user.session_lifetime,
-        session_lifetime_max=defaults.session_lifetime_max
-        if user.session_lifetime_max is None
-        else user.session_lifetime_max,
-    )
-
-
 def new_expiry(
     session: TenantSession, limits: TenantLimits, *, until: float | None = None, delta: float = 0.0, is_admin: bool
 ) -> float:

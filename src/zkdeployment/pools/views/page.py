@@ -23,7 +23,6 @@ from zkdeployment.pools.rules.snapshot import (
     PoolReading,
     PoolSnapshot,
     TenantSession,
-    effective_limits,
     warning_time,
 )
 from zkdeployment.service.users.user import Right, User
@@ -550,7 +549,7 @@ def _sentence(pools: Sequence[PoolOverview], snapshot: PoolSnapshot) -> str:
 
 def _allowance(user: User, reading: PoolReading) -> str:
     """Return a text with the number of a tenant's nodes and its quota."""
-    held, limits = reading.snapshot.held(user.id), effective_limits(user, reading.configuration.defaults)
+    held, limits = reading.snapshot.held(user.id), reading.configuration.defaults.of(user)
     if user.is_admin:
         return f"You have {count_text(held, 'node')}; admins have no quota." if held else ""
     return f"You have {held} of the {count_text(limits.node_quota, 'node')} that you may lease at the same time."

@@ -6,7 +6,7 @@ contain the key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -216,6 +216,10 @@ def _path_problem(path: str) -> str | None:
     return None if problem is None else f"expected a path of the tree, found {path!a}: {problem}"
 
 
+#: The limits of tenants: names of fields of users, and of ``TenantLimits``.
+LIMITS = ("node_quota", "session_lifetime", "session_lifetime_max")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantLimits:
     """The limits of tenants without limits of their own; the lifetimes are in seconds."""
@@ -224,20 +228,24 @@ class TenantLimits:
     session_lifetime: float = 6 * 3600.0
     session_lifetime_max: float = 12 * 3600.0
 
-
-def users_to_json(users: Iterable[User], limits: TenantLimits) -> dict[str, Value]:
-    """Return users as the schema ``users`` describes them; ``limits`` are those of tenants without their own."""
-    return {"users": [user_to_json(user, limits) for user in users]}
-
-
-def issued_key_to_json(issued: IssuedKey, limits: TenantLimits) -> dict[str, Value]:
-    """Return a user and its new key as the schema ``user-key`` describes them."""
-    return {"user": user_to_json(issued.user, limits), "key": issued.key}
+    def of(self, user: User) -> TenantLimits:
+        """Return the limits of a tenant: its own, and these for missing ones."""
+        own = {name: limit for name in LIMITS if (limit := getattr(user, name)) is not None}
+        return replace(self, **own)
 
 
-def user_to_json(user: User, limits: TenantLimits) -> dict[str, Value]:
+def limits_to_json(user: User, defaults: TenantLimits) -> dict[str, Value]:
+    """Return a user's own limits, and those in force, whose names begin with ``effective_``."""
+    limits = defaults.of(user)
+    return {
+        f"{prefix}{name}": getattr(values, name)
+        for name in LIMITS
+        for prefix, values in (("", user), ("effective_", limits))
+    }
+
+
+def user_to_json(user: User, defaults: TenantLimits) -> dict[str, Value]:
     """Return a user without secrets; times are in seconds since the epoch, lifetimes in seconds."""
-    quota, lifetime, longest = user.node_quota, user.session_lifetime, user.session_lifetime_max
     return {
         "id": user.id,
         "name": user.name,
@@ -250,10 +258,5 @@ def user_to_json(user: User, limits: TenantLimits) -> dict[str, Value]:
         "identity": user.identity,
         "paths": [*user.paths],
         "ssh_key": None if user.ssh_key is None else MASK,
-        "node_quota": quota,
-        "effective_node_quota": limits.node_quota if quota is None else quota,
-        "session_lifetime": lifetime,
-        "effective_session_lifetime": limits.session_lifetime if lifetime is None else lifetime,
-        "session_lifetime_max": longest,
-        "effective_session_lifetime_max": limits.session_lifetime_max if longest is None else longest,
+        **limits_to_json(user, defaults),
     }

@@ -75,13 +75,13 @@ class ZooKeeperUserReader:
     """The users below ``/zkdeployment/users``, through one session."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
         self._nodes = WatchedNodes(session)
 
     def users(self) -> tuple[User, ...]:
         """Return all users, retired ones included, by id."""
-        names = [name for name in self._session.children(USERS) or () if is_name(NameKind.USER, name)]
-        nodes = self._session.get_many(user_path(name) for name in names)
+        names = [name for name in self.session.children(USERS) or () if is_name(NameKind.USER, name)]
+        nodes = self.session.get_many(user_path(name) for name in names)
         records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
         return tuple(sorted((record.user for record in records if record is not None), key=lambda user: user.id))
 
@@ -99,7 +99,7 @@ class ZooKeeperUserReader:
         if not is_name(NameKind.USER, name):
             return None
         path = user_path(name)
-        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
+        return decode_user(name, self._nodes.get(path) if cached else self.session.get(path))
 
 
 #: The number of attempts to write while other processes write to the same nodes.
@@ -202,7 +202,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         path = user_path(new.name)
 
         def adding() -> _Change:
-            counter, taken = self._session.get_many([USERS, path])
+            counter, taken = self.session.get_many([USERS, path])
             if taken is not None:
                 raise RefusedError(
                     f"there is a user {new.name} already, or there was one; expected a name that was never used:"
@@ -216,7 +216,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
                 [
                     self._counting(counter, user.id),
                     Create(path, encode_user(record), acl=self._acl),
-                    recording(self._session, act),
+                    recording(self.session, act),
                 ],
             )
 
@@ -234,21 +234,21 @@ class ZooKeeperUsers(ZooKeeperUserReader):
     def _counting(self, counter: Node | None, number: int) -> Operation:
         if counter is not None:
             return Set(USERS, encode({**counter.properties, _LAST_ID: number}), counter.version)
-        self._session.ensure(paths.OURS)
+        self.session.ensure(paths.OURS)
         return Create(USERS, encode({_LAST_ID: number}), acl=self._acl)
 
     def _change(self, name: str, change: Callable[[UserRecord], UserRecord], act: Act) -> User:
         path = user_path(name)
 
         def changing() -> _Change:
-            node = self._session.get(path) if is_name(NameKind.USER, name) else None
+            node = self.session.get(path) if is_name(NameKind.USER, name) else None
             record = decode_user(name, node)
             if node is None or record is None:
                 raise RefusedError(f"there is no user {name!a}; 'zkdeployment user list' shows all users")
             if record.user.is_retired:
                 raise RefusedError(f"the user {name} is retired permanently; add a user with another name")
             changed = change(record)
-            return _Change(changed, [Set(path, encode_user(changed), node.version), recording(self._session, act)])
+            return _Change(changed, [Set(path, encode_user(changed), node.version), recording(self.session, act)])
 
         return self._commit(changing).user
 
@@ -257,7 +257,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         for _ in range(_ATTEMPTS):
             change = build()
             try:
-                self._session.commit(*change.operations)
+                self.session.commit(*change.operations)
             except ConflictError:
                 continue
             except UnreachableError:

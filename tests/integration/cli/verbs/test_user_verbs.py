@@ -12,7 +12,7 @@ import yaml
 from kazoo.exceptions import NoAuthError
 
 from support.commands import invoke
-from support.pools.builders import POOLS, add_ready_nodes, contextualizing
+from support.pools.builders import POOLS, POOLS_DOCUMENT, add_ready_nodes, contextualizing
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.pools.acts.sessions import request_session
@@ -107,6 +107,15 @@ def test_a_tenant_gets_the_keys_of_several_files_and_lists_with_other_lines_are_
     wrong.write_text("\n".join(f"{PUBLIC_KEY} {number}" for number in range(10)))
     refused = run("add", "x", "--role", "tenant", "--ssh-key", first, "--ssh-key", wrong, status=2)
     assert "--ssh-key: expected at most 10 keys, one in each line, found 11" in refused.stderr
+
+
+def test_missing_limits_of_a_tenant_are_those_of_the_published_pools(run, publishing):
+    added = json.loads(run("add", "ci", "--role", "tenant", "-o", "json").stdout)["user"]
+    assert added["effective_node_quota"] == listed(run)["ci"]["effective_node_quota"] == 10
+    publishing.push("/a\n", pools_yaml=POOLS_DOCUMENT)
+    publishing.sync()
+    changed = json.loads(run("reset-key", "ci", "-o", "json").stdout)["user"]
+    assert changed["effective_node_quota"] == listed(run)["ci"]["effective_node_quota"] == 2
 
 
 def test_a_tenant_has_limits_and_its_ssh_key_is_masked(run, tmp_path):

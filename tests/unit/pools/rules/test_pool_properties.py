@@ -18,7 +18,6 @@ from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
     PoolSnapshot,
     TenantSession,
-    effective_limits,
     new_expiry,
     retire,
 )
@@ -117,7 +116,7 @@ class Pools(RuleBasedStateMachine):
         if ends:
             self.end(session)
             return
-        limits = effective_limits(TENANTS[session.tenant], POOLS.defaults)
+        limits = POOLS.defaults.of(TENANTS[session.tenant])
         until = new_expiry(session, limits, delta=delta, is_admin=False)
         assert session.created_at <= until <= session.created_at + limits.session_lifetime_max
 

@@ -1,11 +1,8 @@
 from support.builders import make_user
 from zkdeployment.service.users.user import (
-    IssuedKey,
     Role,
     TenantLimits,
-    issued_key_to_json,
     user_to_json,
-    users_to_json,
 )
 
 LIMITS = TenantLimits(node_quota=7, session_lifetime=60.0, session_lifetime_max=120.0)
@@ -37,8 +34,3 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
 def test_the_paths_of_a_limited_operator_are_a_list():
     bob = make_user("bob", Role.OPERATOR, id=3, created_at=1.0, paths=("/shop", "/web"))
     assert user_to_json(bob, LIMITS)["paths"] == ["/shop", "/web"]
-
-
-def test_lists_of_users_and_new_keys_contain_users_in_the_same_form():
-    assert users_to_json([CI], LIMITS) == {"users": [user_to_json(CI, LIMITS)]}
-    assert issued_key_to_json(IssuedKey(CI, "k"), LIMITS) == {"user": user_to_json(CI, LIMITS), "key": "k"}
