@@ -21,8 +21,8 @@ from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics
 from zkdeployment.rollouts.daemon import Coordinator
 from zkdeployment.service.api.health import ServerFacts, server_metrics
+from zkdeployment.strategies.daemon import rollout_metrics
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import rollout_metrics
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"

@@ -26,7 +26,7 @@ from zkdeployment.promotion.records import FleetState
 from zkdeployment.promotion.store import read_promotion
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.members import add_user
+from zkdeployment.sandbox.processes import add_user
 from zkdeployment.zookeeper.session import Session
 
 HOOK = Path(__file__).parents[2] / "etc" / "git" / "update"

@@ -18,8 +18,7 @@ from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.members import DaemonSupervisor
-from zkdeployment.sandbox.processes import has_ended, sandbox_processes
+from zkdeployment.sandbox.processes import DaemonSupervisor, has_ended, sandbox_processes
 
 HOSTS = """
 host1: {}

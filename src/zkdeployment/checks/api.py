@@ -70,7 +70,7 @@ from zkdeployment.service.act import UNCHANGED, Actor, CommitReference
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.api.publications import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
-from zkdeployment.service.error_responses import ERRORS, ErrorDetail
+from zkdeployment.service.responses import ERRORS, ErrorDetail
 from zkdeployment.service.users.user import User
 
 

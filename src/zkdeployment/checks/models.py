@@ -11,7 +11,7 @@ from zkdeployment.checks.rules.instance import CheckInstance, CheckState, Instan
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
 from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
 from zkdeployment.checks.views.wanted import CheckError
-from zkdeployment.service.bodies import answer
+from zkdeployment.service.responses import answer
 
 
 class CheckMetadata(BaseModel):

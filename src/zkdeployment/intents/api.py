@@ -69,10 +69,9 @@ from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import UNCHANGED, Actor, CommitReference, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.api.publications import ReasonParameter, refer_to
-from zkdeployment.service.bodies import Omittable, answer, body_of
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
-from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.planner import planner_of
+from zkdeployment.service.responses import ERRORS, Omittable, answer, body_of
 
 
 def _form_of_requests(kind: DocumentKind[Any]) -> dict[str, Any]:

@@ -56,8 +56,14 @@ from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
 from zkdeployment.publishing.store.assignments import group_operations, read_left
 from zkdeployment.publishing.store.cluster import ending_stops
-from zkdeployment.publishing.store.documents import subject_name
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, After, Before, SectionOperations, SectionWriter
+from zkdeployment.publishing.store.documents import (
+    NO_CHANGE,
+    After,
+    Before,
+    SectionOperations,
+    SectionWriter,
+    subject_name,
+)
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:

@@ -19,8 +19,15 @@ from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.rules.resources import ResourceRow, instance_resources
 from zkdeployment.intents.user_acts import approvals_are_signed, offered_acts, read_reports, rules_in_force
-from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
-from zkdeployment.intents.views.matrix import MatrixQuery, StatusCounts, status_counts
+from zkdeployment.intents.views.matrix import (
+    IntentListQuery,
+    MatrixQuery,
+    StatusCounts,
+    intent_part,
+    intents_view,
+    left_services_view,
+    status_counts,
+)
 from zkdeployment.intents.views.page import act_progress, intent_view, service_part
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.publications import find_job

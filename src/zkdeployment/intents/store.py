@@ -25,18 +25,17 @@ from zkdeployment.intents.rules.instances import (
     InstanceService,
     IntentInstance,
     IntentRecord,
+    due_approval,
     events_from_json,
     history_from_json,
     merged_history,
 )
-from zkdeployment.intents.rules.life_cycle import due_approval
 from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_reports
 from zkdeployment.publishing.store.assignments import left_operations, withheld_operations
 from zkdeployment.publishing.store.cluster import decode_published, read_maintenance
-from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.documents import SectionOperations, subject_name
 from zkdeployment.publishing.store.history import read_results
 from zkdeployment.publishing.store.hosts import decode
-from zkdeployment.publishing.store.section_writer import SectionOperations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode_content, pack, unpack
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set

@@ -40,9 +40,11 @@ from zkdeployment.intents.documents import (
 from zkdeployment.intents.feed import record_of, reports_of
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
-from zkdeployment.intents.rules.life_cycle import (
+from zkdeployment.intents.rules.instances import (
     ACT_ON_INTENT,
     IntentAct,
+    IntentInstance,
+    IntentRecord,
     IntentRefusal,
     IntentSnapshot,
     perform,
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
-    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.views.page import OfferedAct
     from zkdeployment.service.dependencies import ServerAdapters

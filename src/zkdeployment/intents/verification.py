@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.intents.documents import Approval, IntentSubject
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.rules.instances import IntentSnapshot
     from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.command import Git
     from zkdeployment.publishing.sources.git.source import GitSource

@@ -53,9 +53,8 @@ from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, read_p
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.service.access.identity import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
-from zkdeployment.service.bodies import Omittable, answer
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
-from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.responses import ERRORS, Omittable, answer
 from zkdeployment.service.users.user import LIMITS, NewUser, Right, Role, TenantLimits, User, limits_to_json
 
 T = TypeVar("T")

@@ -24,8 +24,12 @@ from zkdeployment.fleet.feed.reboot_watch import RebootWatch
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.fleet.traces.exporter import StepRecorder, TraceExporter
 from zkdeployment.fleet.webhooks.commit_status import CommitStatusSender, status_request
-from zkdeployment.fleet.webhooks.outbox import signed_request
-from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
+from zkdeployment.fleet.webhooks.sender import (
+    HttpWebhookSender,
+    WebhookDispatcher,
+    ZooKeeperWebhookLead,
+    signed_request,
+)
 from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.settings import SyncSettings

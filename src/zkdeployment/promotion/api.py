@@ -19,9 +19,8 @@ from zkdeployment.promotion.feed import PROMOTION_PART
 from zkdeployment.promotion.records import FleetReport, FleetState, PromotionEntry
 from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status
 from zkdeployment.service.access.identity import Reader
-from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters
-from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.responses import ERRORS, answer
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})
 

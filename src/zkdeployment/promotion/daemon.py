@@ -47,10 +47,9 @@ from zkdeployment.promotion.rules import (
     wanted_dry_runs,
     wanted_moves,
 )
-from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon
+from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon, log_changes, log_unmatched_selectors
 from zkdeployment.strategies.progress import advance, start, supersede
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,9 +14,8 @@ from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.providers.discovery import Discovery, TargetGroup
 from zkdeployment.providers.reader import ZooKeeperProviderReader
 from zkdeployment.service.access.identity import Reader
-from zkdeployment.service.bodies import body_of
 from zkdeployment.service.dependencies import Adapters
-from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.responses import ERRORS, body_of
 
 #: The queries whose last answers are kept.
 _REMEMBERED = 1000

@@ -31,7 +31,7 @@ from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
 from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, Author
 from zkdeployment.publishing.acts.rollback import RollbackOrder
-from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon
+from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon, log_changes, log_unmatched_selectors
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
     advance,
@@ -47,7 +47,6 @@ from zkdeployment.strategies.progress import (
 )
 from zkdeployment.strategies.state import Ending, Recovery, RecoveryStage, RolloutSnapshot, RolloutState
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
 from zkdeployment.strategies.timekeeping import cycle_interval
 from zkdeployment.strategies.views import final_report
 

@@ -32,7 +32,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.sandbox import processes, samples
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
-from zkdeployment.sandbox.members import DaemonSupervisor
+from zkdeployment.sandbox.processes import DaemonSupervisor
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

@@ -16,7 +16,9 @@ from zkdeployment.base.machine import process
 from zkdeployment.sandbox import layout, samples
 from zkdeployment.sandbox import processes as process_cleanup
 from zkdeployment.sandbox.layout import HostLayout, Layout, SandboxDescription, SandboxService
-from zkdeployment.sandbox.members import (
+from zkdeployment.sandbox.nagios import SandboxNagios
+from zkdeployment.sandbox.processes import (
+    Deadline,
     SandboxDaemon,
     add_user,
     plain_environment,
@@ -26,8 +28,6 @@ from zkdeployment.sandbox.members import (
     wait_synchronized,
     wait_working,
 )
-from zkdeployment.sandbox.nagios import SandboxNagios
-from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.sandbox.repositories import Branch, RpmRepository
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, free_port, servers, start_ensemble
 

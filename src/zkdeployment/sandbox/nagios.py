@@ -15,8 +15,7 @@ from typing import Any
 import zkdeployment
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.sandbox.layout import log_tail, nagios_configuration, write_private
-from zkdeployment.sandbox.members import SandboxDaemon, add_user
-from zkdeployment.sandbox.processes import BackgroundProcess, Deadline
+from zkdeployment.sandbox.processes import BackgroundProcess, Deadline, SandboxDaemon, add_user
 
 #: The directory into which ``scripts/test`` unpacks the packages, if this program runs from a checkout.
 _UNPACKED = Path(zkdeployment.__file__).resolve().parents[2] / "build/nagios/usr"

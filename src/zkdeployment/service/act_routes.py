@@ -22,8 +22,8 @@ from zkdeployment.service.access.identity import Operator
 from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Visit
 from zkdeployment.service.acts import all_acts
 from zkdeployment.service.dependencies import ConnectedAdapters
-from zkdeployment.service.error_responses import ERRORS, error_status
 from zkdeployment.service.pages.live_page import show_page
+from zkdeployment.service.responses import ERRORS, error_status
 from zkdeployment.service.users.user import Right
 from zkdeployment.service.views.frame import local_path
 

@@ -18,20 +18,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zkdeployment.base.features import installed
 from zkdeployment.service.access.cookies import Site, forbid_cross_site, site_of
-from zkdeployment.service.access.headers import HostCheck, SecurityHeaders
+from zkdeployment.service.access.headers import (
+    BodyLimit,
+    HostCheck,
+    SecurityHeaders,
+    check_json,
+    check_parameters,
+)
 from zkdeployment.service.access.identity import KnownSessions, LoginTurns, ProxyClients
-from zkdeployment.service.access.limits import BodyLimit, check_json, check_parameters
 from zkdeployment.service.act_routes import act_operations, forms_router
 from zkdeployment.service.api import events, fleet, health, publications
 from zkdeployment.service.api.events import EventHub
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.dependencies import ServerAdapters, note_event
-from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.pages import fleet as pages
 from zkdeployment.service.pages import login, services
 from zkdeployment.service.pages.live_page import STATIC, LastKnown, render_page
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import RevisionPlanner
+from zkdeployment.service.responses import ERRORS, install_error_handlers
 from zkdeployment.service.serving.request_log import AccessLog, CountedRequests, RequestCounts
 from zkdeployment.service.views.api_description import api_page
 

@@ -14,7 +14,7 @@ from zkdeployment.fleet.package_check import with_package_check
 from zkdeployment.fleet.views.forecast import Prediction, predict, with_additions
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import Review, review
-from zkdeployment.service.error_responses import RETRY_AFTER
+from zkdeployment.service.responses import RETRY_AFTER
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.lint import lint
 

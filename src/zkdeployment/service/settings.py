@@ -26,7 +26,7 @@ from zkdeployment.config.forms import (
     setting,
 )
 from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
-from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.fleet.webhooks.sender import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.access.cookies import COLOURS, UNNAMED, ClientLimits
 from zkdeployment.service.users.external_logins import (
     EVERYBODY,

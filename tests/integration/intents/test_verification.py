@@ -14,7 +14,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
 from zkdeployment.intents.rules.content import intent_content
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.instances import IntentSnapshot
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.sources.git.command import Git

@@ -5,9 +5,8 @@ import pytest
 
 from support.waiting import wait_until
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError
-from zkdeployment.sandbox import members
-from zkdeployment.sandbox.members import SandboxDaemon
-from zkdeployment.sandbox.processes import BackgroundProcess
+from zkdeployment.sandbox import processes
+from zkdeployment.sandbox.processes import BackgroundProcess, SandboxDaemon
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def daemon(tmp_path):
 def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
     client.create("/hosts/host1", makepath=True)
     waiting = threading.Thread(
-        target=members.wait_registered, args=(zookeeper, {"host1": daemon, "host2": daemon}), daemon=True
+        target=processes.wait_registered, args=(zookeeper, {"host1": daemon, "host2": daemon}), daemon=True
     )
     waiting.start()
     waiting.join(0.3)
@@ -37,18 +36,18 @@ def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
 def test_the_error_for_an_agent_that_ends_early_has_the_end_of_its_log(zookeeper, daemon):
     daemon.kill()
     with pytest.raises(ProgramError, match="the agent of host1 ended before it was registered: still thinking"):
-        members.wait_registered(zookeeper, {"host1": daemon})
+        processes.wait_registered(zookeeper, {"host1": daemon})
 
 
 def test_the_error_for_a_slow_agent_has_the_end_of_its_log(zookeeper, daemon, monkeypatch):
-    monkeypatch.setattr(members, "_LIMIT", -10.0)
+    monkeypatch.setattr(processes, "_LIMIT", -10.0)
     with pytest.raises(
         WaitTimeoutError, match=r"the agent of host1 took too long.* the end of its log: still thinking"
     ):
-        members.wait_registered(zookeeper, {"host1": daemon})
+        processes.wait_registered(zookeeper, {"host1": daemon})
 
 
 def test_the_error_for_a_syncer_that_ends_early_has_the_end_of_its_log(zookeeper, daemon):
     daemon.kill()
     with pytest.raises(ProgramError, match="the syncer ended before it published the tree: still thinking"):
-        members.wait_published(zookeeper, daemon)
+        processes.wait_published(zookeeper, daemon)

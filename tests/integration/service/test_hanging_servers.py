@@ -15,7 +15,7 @@ from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.web.servers import HangingServer
 from support.zookeeper import through
-from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.fleet.webhooks.sender import WEBHOOK_KINDS, Webhook
 from zkdeployment.programs.server import open_webhooks
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import TreeCommits

@@ -9,7 +9,7 @@ import pytest
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.settings import load
-from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.fleet.webhooks.sender import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
 from zkdeployment.service.users.user import Role

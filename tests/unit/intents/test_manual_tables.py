@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.intents.rules.life_cycle import LIFE_CYCLE, IntentEffect, LifeCycleStep
+from zkdeployment.intents.rules.instances import LIFE_CYCLE, IntentEffect, LifeCycleStep
 from zkdeployment.intents.rules.reality import CLUSTER_RULES, RSYNC_RULES
 
 if TYPE_CHECKING:

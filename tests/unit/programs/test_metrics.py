@@ -29,8 +29,8 @@ from zkdeployment.fleet.views.status import fleet_status, hosts_by_state
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
 from zkdeployment.service.api.health import ServerFacts, server_metrics
 from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
+from zkdeployment.strategies.daemon import rollout_metrics
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import rollout_metrics
 
 PROCESS = DaemonProcess(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)

@@ -5,8 +5,8 @@ from support.metrics import samples
 from zkdeployment.base.act import Act
 from zkdeployment.promotion.daemon import fleet_metrics
 from zkdeployment.promotion.records import FleetStanding, FleetState
+from zkdeployment.strategies.daemon import rollout_metrics
 from zkdeployment.strategies.strategy import Group, MemberKind
-from zkdeployment.strategies.telemetry import rollout_metrics
 
 
 def test_a_promoter_that_does_not_lead_has_no_samples_of_promotions():

@@ -14,7 +14,7 @@ from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.section import ChangeFindings, section
 from zkdeployment.publishing.signing.standing import SigningRecord
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionOperations, SectionReads
+from zkdeployment.publishing.store.documents import NO_CHANGE, SectionOperations, SectionReads
 from zkdeployment.tree.values import LiveTree, Tree
 
 FILES = [SourceFile("a.zk", b"/web : web\n  version = '1'\n  /deploy\n    /h1\n")]

@@ -11,7 +11,7 @@ from zkdeployment.base.names import NameKind, name_pattern
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.documents.forms import json_schema, name_form
 from zkdeployment.service.application import api_description
-from zkdeployment.service.bodies import Omittable, answer, body_of
+from zkdeployment.service.responses import Omittable, answer, body_of
 
 
 class Size(Enum):

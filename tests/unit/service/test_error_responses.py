@@ -13,7 +13,7 @@ from zkdeployment.base.errors import (
     WaitTimeoutError,
     ZkdeploymentError,
 )
-from zkdeployment.service.error_responses import error_status, invalid_value
+from zkdeployment.service.responses import error_status, invalid_value
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.traces.spans import StepTime, Trace, otlp_requests, publication_trace
 from zkdeployment.fleet.views.history import acts_during
-from zkdeployment.fleet.webhooks.outbox import retry_delay
+from zkdeployment.fleet.webhooks.sender import retry_delay
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths

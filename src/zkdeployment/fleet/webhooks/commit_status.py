@@ -18,7 +18,7 @@ from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_unserved
-from zkdeployment.fleet.webhooks.outbox import retry_delay
+from zkdeployment.fleet.webhooks.sender import retry_delay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

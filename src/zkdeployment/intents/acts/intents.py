@@ -47,14 +47,16 @@ from zkdeployment.intents.rules.edits import (
     without_intent,
 )
 from zkdeployment.intents.rules.governance import governed_services
-from zkdeployment.intents.rules.instances import InstanceEvent, IntentRecord, approved_event
-from zkdeployment.intents.rules.life_cycle import (
+from zkdeployment.intents.rules.instances import (
     ACT_ON_INTENT,
+    InstanceEvent,
     IntentAct,
     IntentEffect,
+    IntentRecord,
     IntentRefusal,
     IntentSnapshot,
     LifeCycleStep,
+    approved_event,
     perform,
     uncounted_approval,
 )

@@ -41,12 +41,11 @@ from zkdeployment.intents.documents import (
 )
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot, uncounted_approval
+from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot, uncounted_approval
 from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:
-    from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.keys import KeyOwner
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.signing.standing import SigningRecord

@@ -30,7 +30,7 @@ from zkdeployment.intents.documents import (
     subject_text,
 )
 from zkdeployment.intents.rules.content import IntentContent, intent_content
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.instances import IntentSnapshot
 from zkdeployment.publishing.acts.commits import FileChanges
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.tree.diff import diff

@@ -1,7 +1,8 @@
-"""Instances: the services of each instantiation of an intent, its events, and the history of an intent.
+"""Instances of intents: their services, events and history; and the effects of each act in each state.
 
 The history shows who approved each deployed content. Publications write it, so the lengths of texts and the
-numbers of events are limited.
+numbers of events are limited. Verbs and the HTTP API derive each act from ``perform``; ``revisions`` judges whole
+changes with the same table.
 """
 
 from __future__ import annotations
@@ -11,19 +12,26 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from zkdeployment.base.act import sanitize
+from zkdeployment.base.act import ActRight, Decision, DecisionForm, sanitize
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.records import APART, Key, Record, invalid
-from zkdeployment.intents.documents import Approval, Intent, IntentState, IntentSubject, subject_text
-from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.base.text import listing
+from zkdeployment.intents.documents import (
+    Approval,
+    ClusterIntents,
+    Intent,
+    IntentState,
+    IntentSubject,
+    UpdateRule,
+    subject_text,
+)
+from zkdeployment.intents.rules.content import IntentContent, changed_paths, describe_services
 from zkdeployment.publishing.targets.services import assignment_from_json
 
 if TYPE_CHECKING:
     from zkdeployment.base.json_values import Properties
     from zkdeployment.intents.rules.governance import GovernedService
-
 
 #: The most events of one instance: the first, and the last ones.
 KEPT_EVENTS = 30
@@ -330,3 +338,272 @@ def intent_history(
         )
     present = () if record is None else record.instances
     return merged_history(former, map(InstanceHistory.of, present))[::-1]
+
+
+#: The most paths, and the most services, that a refusal names.
+_SHOWN_PATHS = 20
+_SHOWN_SERVICES = 5
+
+#: The right to the acts on intents.
+ACT_ON_INTENT = ActRight("change intents of services")
+
+
+class IntentAct(Enum):
+    """An act of a person on an intent; each value is the manual's term for the act."""
+
+    APPROVE = "approve"
+    INSTANTIATE = "instantiate"
+    APPLY = "apply"
+    ADOPT = "adopt"
+    TERMINATE = "terminate"
+    MODIFY = "change the content or the document"
+    UPDATE = "change the content of a group with update: approve, with its approval"
+    REMOVE = "remove the document"
+
+
+class IntentEffect(Enum):
+    """An effect of an act besides the new state."""
+
+    WRITE_APPROVAL = "the approval of the content is written into the document"
+    BEGIN_INSTANCE = "the governed services are deployed, as a new instance"
+    UPDATE_INSTANCE = "the instance gets the new content, in place"
+    END_INSTANCE = "the governed services are undeployed"
+
+
+class IntentGuard(Enum):
+    """A further condition of an act."""
+
+    APPROVED_CONTENT = "the content is the approved one"
+    TERMINATION_COMPLETE = "no host has a deployment of the last instance any more"
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCycleStep:
+    """The result of an act: the new state (``None``: the intent is gone), effects, and what the act requires."""
+
+    state: IntentState | None
+    effects: frozenset[IntentEffect] = frozenset()
+    guard: IntentGuard | None = None
+
+
+#: The reason why an act is refused in a state.
+RefusalReason: TypeAlias = str
+
+_NOTHING_DEPLOYED = "nothing of it is deployed"
+_DEPLOYED = "its services are deployed; terminate it first"
+_INSTANTIATED_ALREADY = "it is instantiated already; terminate it first"
+_APPLIED_ALREADY = "it is applied already; terminate it first"
+_UNAPPROVED_UPDATE = (
+    "its new content must be approved in the same change, by 'zkdeployment intent approve', or it must be"
+    " terminated first"
+)
+
+#: The reasons that advise a termination, which takes services down.
+_OUTAGES = frozenset({_DEPLOYED, _INSTANTIATED_ALREADY, _APPLIED_ALREADY, _UNAPPROVED_UPDATE})
+
+_CREATED, _APPROVED = IntentState.CREATED, IntentState.APPROVED
+_INSTANTIATED, _APPLIED, _TERMINATED = IntentState.INSTANTIATED, IntentState.APPLIED, IntentState.TERMINATED
+
+_APPROVE = LifeCycleStep(_APPROVED, frozenset({IntentEffect.WRITE_APPROVAL}))
+_INSTANTIATE = LifeCycleStep(_INSTANTIATED, frozenset({IntentEffect.BEGIN_INSTANCE}), IntentGuard.APPROVED_CONTENT)
+_ADOPT = LifeCycleStep(_INSTANTIATED, frozenset({IntentEffect.WRITE_APPROVAL, IntentEffect.BEGIN_INSTANCE}))
+_APPLY = LifeCycleStep(_APPLIED, frozenset({IntentEffect.BEGIN_INSTANCE}))
+_TERMINATE = LifeCycleStep(_TERMINATED, frozenset({IntentEffect.END_INSTANCE}))
+_REMOVE = LifeCycleStep(None, guard=IntentGuard.TERMINATION_COMPLETE)
+
+#: The effects of each act in each state, or why it is refused. Groups are never Applied, clusters neither Approved
+#: nor Instantiated. A group whose document has the state Approved, but whose content differs from the approved
+#: one, is Created.
+LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason] = {
+    (_CREATED, IntentAct.APPROVE): _APPROVE,
+    (_APPROVED, IntentAct.APPROVE): LifeCycleStep(_APPROVED),
+    (_INSTANTIATED, IntentAct.APPROVE): _DEPLOYED,
+    (_TERMINATED, IntentAct.APPROVE): _APPROVE,
+    (_CREATED, IntentAct.INSTANTIATE): "it must be approved first",
+    (_APPROVED, IntentAct.INSTANTIATE): _INSTANTIATE,
+    (_INSTANTIATED, IntentAct.INSTANTIATE): _INSTANTIATED_ALREADY,
+    (_TERMINATED, IntentAct.INSTANTIATE): _INSTANTIATE,
+    (_CREATED, IntentAct.APPLY): _APPLY,
+    (_APPLIED, IntentAct.APPLY): _APPLIED_ALREADY,
+    (_TERMINATED, IntentAct.APPLY): _APPLY,
+    (_CREATED, IntentAct.ADOPT): _ADOPT,
+    (_APPROVED, IntentAct.ADOPT): _ADOPT,
+    (_INSTANTIATED, IntentAct.ADOPT): "it is instantiated already",
+    (_APPLIED, IntentAct.ADOPT): "it is applied already",
+    (_TERMINATED, IntentAct.ADOPT): _ADOPT,
+    (_CREATED, IntentAct.TERMINATE): _NOTHING_DEPLOYED,
+    (_APPROVED, IntentAct.TERMINATE): _NOTHING_DEPLOYED,
+    (_INSTANTIATED, IntentAct.TERMINATE): _TERMINATE,
+    (_APPLIED, IntentAct.TERMINATE): _TERMINATE,
+    (_TERMINATED, IntentAct.TERMINATE): "it is terminated already",
+    (_CREATED, IntentAct.MODIFY): LifeCycleStep(_CREATED),
+    (_APPROVED, IntentAct.MODIFY): LifeCycleStep(_CREATED),
+    (_INSTANTIATED, IntentAct.MODIFY): _DEPLOYED,
+    (_APPLIED, IntentAct.MODIFY): _DEPLOYED,
+    (_TERMINATED, IntentAct.MODIFY): LifeCycleStep(_TERMINATED),
+    (_INSTANTIATED, IntentAct.UPDATE): LifeCycleStep(
+        _INSTANTIATED, frozenset({IntentEffect.UPDATE_INSTANCE}), IntentGuard.APPROVED_CONTENT
+    ),
+    (_CREATED, IntentAct.REMOVE): _REMOVE,
+    (_APPROVED, IntentAct.REMOVE): _REMOVE,
+    (_INSTANTIATED, IntentAct.REMOVE): _DEPLOYED,
+    (_APPLIED, IntentAct.REMOVE): _DEPLOYED,
+    (_TERMINATED, IntentAct.REMOVE): _REMOVE,
+}
+
+
+#: The acts that only groups, and only clusters, have.
+_GROUP_ACTS = frozenset({IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.UPDATE})
+_CLUSTER_ACTS = frozenset({IntentAct.APPLY})
+
+
+@dataclass(frozen=True, slots=True)
+class IntentSnapshot:
+    """An intent and its content in one revision; ``objection`` is the reason why the approval does not count."""
+
+    intent: Intent
+    content: IntentContent
+    objection: str | None = None
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether the content is the approved one."""
+        approval = self.intent.approval
+        return approval is not None and approval.content == self.content.digest and self.objection is None
+
+    @property
+    def state(self) -> IntentState:
+        """The state: that of the document, but Created if the content differs from the approved one."""
+        if self.intent.state is IntentState.APPROVED and not self.is_approved:
+            return IntentState.CREATED
+        return self.intent.state
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRefusal:
+    """The refusal of an act or a change: the subject with its state and approver, and the changed nodes.
+
+    ``outage`` states what the termination that the reason demands takes down.
+    """
+
+    subject: IntentSubject
+    state: IntentState
+    reason: str
+    approved_by: str | None = None
+    paths: tuple[str, ...] = ()
+    outage: str = ""
+
+    def __str__(self) -> str:
+        """Return the refusal as one sentence without repetitions."""
+        is_said = self.approved_by is None or self.approved_by in self.reason
+        approved = "" if is_said else f", approved by {self.approved_by}"
+        more = len(self.paths) - _SHOWN_PATHS
+        shown = [*self.paths[:_SHOWN_PATHS], *([f"and {more} more"] if more > 0 else [])]
+        changed = f" (changed: {', '.join(shown)})" if shown else ""
+        is_repeated = self.reason.startswith(f"it is {self.state.value.lower()} already")
+        state = "" if is_repeated else f" is {self.state.value}"
+        outage = self.outage and f"; {self.outage}"
+        return f"{subject_text(self.subject)}{state}{approved}: {self.reason}{changed}{outage}"
+
+
+def perform(
+    snapshot: IntentSnapshot,
+    act: IntentAct,
+    *,
+    changed: IntentSnapshot | None = None,
+    is_terminating: bool = False,
+    approved: IntentContent | None = None,
+) -> LifeCycleStep | IntentRefusal:
+    """Return the step of an act on an intent, or the refusal of the act.
+
+    ``changed`` is the intent after an update of an instantiated group. ``is_terminating`` is whether hosts still
+    have deployments of the last instance. ``approved`` is the content that was approved, if it is known: a refusal
+    then names the nodes that have changed since.
+    """
+    state, intent = snapshot.state, snapshot.intent
+    is_cluster = isinstance(intent, ClusterIntents)
+    step = None if act in (_GROUP_ACTS if is_cluster else _CLUSTER_ACTS) else LIFE_CYCLE[state, act]
+    if isinstance(step, LifeCycleStep):
+        reason = _guard_reason(step.guard, changed or snapshot, act, is_terminating=is_terminating)
+        if reason is None:
+            return step
+    elif step is None:
+        kind, instead = ("clusters", "apply it") if is_cluster else ("groups", "approve and instantiate it")
+        reason = f"there is no act '{act.value}' for {kind}; {instead}"
+    else:
+        # A group whose document has the state Approved is Created if its content differs.
+        is_changed = state is not intent.state and act is IntentAct.INSTANTIATE
+        reason = _not_approved(snapshot) if is_changed else step
+    is_beginning = act is IntentAct.INSTANTIATE and not state.is_active
+    paths = changed_paths(approved, snapshot.content) if is_beginning and approved is not None else ()
+    approver = None if intent.approval is None else intent.approval.by
+    outage = _outage(snapshot, act) if state.is_active and reason in _OUTAGES else ""
+    return IntentRefusal(intent.subject, state, reason, approver, paths, outage)
+
+
+def _outage(snapshot: IntentSnapshot, act: IntentAct) -> str:
+    """Return the services that a termination takes down, and how the content changes without a termination."""
+    intent = snapshot.intent
+    services = listing(describe_services(intent, snapshot.content), _SHOWN_SERVICES)
+    down = f"the termination takes down {services or 'no service'}"
+    is_change = act in {IntentAct.APPROVE, IntentAct.MODIFY}
+    if not is_change or isinstance(intent, ClusterIntents) or intent.update is UpdateRule.APPROVE:
+        return down
+    return f"{down}; a group that is instantiated with 'update: approve' changes in place"
+
+
+def _guard_reason(
+    guard: IntentGuard | None, snapshot: IntentSnapshot, act: IntentAct, *, is_terminating: bool
+) -> str | None:
+    """Return why the guard of an act does not hold, or ``None`` if it holds."""
+    if guard is IntentGuard.TERMINATION_COMPLETE and is_terminating:
+        return "hosts still undeploy its last instance; wait until they are done"
+    if guard is IntentGuard.APPROVED_CONTENT and not snapshot.is_approved:
+        if act is IntentAct.UPDATE and snapshot.objection is None:
+            return _UNAPPROVED_UPDATE
+        return _not_approved(snapshot)
+    return None
+
+
+def _not_approved(snapshot: IntentSnapshot) -> str:
+    intent = snapshot.intent
+    if intent.approval is None:
+        return "it must be approved first"
+    if snapshot.objection is not None:
+        return uncounted_approval(intent.subject, snapshot.objection)
+    return f"its content has changed since it was approved by {intent.approval.by}; approve it again"
+
+
+def uncounted_approval(subject: IntentSubject, objection: str) -> str:
+    """Return the message that the approval of a group does not count, with the reason and advice."""
+    return f"its approval does not count: {objection}; {signature_hint(subject)}"
+
+
+def due_approval(intent: Intent, state: IntentState, digest: str | None, since: float) -> Decision | None:
+    """Return the decision for which an intent in a state waits: the approval of a group that is Created.
+
+    ``digest`` is that of the present content, ``since`` the time of the last change, in seconds since the epoch.
+    """
+    if state is not IntentState.CREATED or isinstance(intent, ClusterIntents):
+        return None
+    subject, approval = subject_text(intent.subject), intent.approval
+    if approval is None:
+        reason = "it is not approved, so nothing of it is deployed"
+    elif approval.content == digest:
+        reason = f"its approval by {approval.by} does not suffice"
+    else:
+        reason = f"its content has changed since it was approved by {approval.by}"
+    return Decision(
+        f"intent {subject}",
+        reason,
+        since,
+        f"zkdeployment intent approve {subject}",
+        DecisionForm("intent-approve", f"Approve {subject}", {"subject": subject}),
+        effect="approves it",
+    )
+
+
+def signature_hint(subject: IntentSubject) -> str:
+    """Return the hint how to approve a group where approvals need a signature."""
+    command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
+    return f"this fleet needs signed approvals; use '{command}' at a terminal"

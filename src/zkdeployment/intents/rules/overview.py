@@ -18,14 +18,12 @@ from zkdeployment.intents.documents import (
 )
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.content import IntentContent, changed_keys
-from zkdeployment.intents.rules.instances import EMPTY_CONTENT, IntentInstance, IntentRecord
+from zkdeployment.intents.rules.instances import EMPTY_CONTENT, IntentInstance, IntentRecord, IntentSnapshot
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.values import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
 
 
 @dataclass(frozen=True, slots=True)

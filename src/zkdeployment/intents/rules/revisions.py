@@ -33,13 +33,16 @@ from zkdeployment.intents.rules.governance import (
     left_problems,
     read_intents,
 )
-from zkdeployment.intents.rules.instances import InstanceChange, IntentInstance, IntentRecord, advance_instances
-from zkdeployment.intents.rules.life_cycle import (
+from zkdeployment.intents.rules.instances import (
+    InstanceChange,
     IntentAct,
     IntentEffect,
+    IntentInstance,
+    IntentRecord,
     IntentRefusal,
     IntentSnapshot,
     LifeCycleStep,
+    advance_instances,
     perform,
 )
 from zkdeployment.intents.rules.resources import instance_resources, is_terminating, row_to_json

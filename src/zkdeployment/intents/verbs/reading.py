@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.acts.intents import IntentAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
-    from zkdeployment.intents.rules.instances import IntentInstance
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
 
 

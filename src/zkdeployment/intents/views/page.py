@@ -17,7 +17,13 @@ from zkdeployment.intents.documents import (
     subject_text,
 )
 from zkdeployment.intents.rules.governance import idle_paths
-from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
+from zkdeployment.intents.rules.instances import (
+    EMPTY_CONTENT,
+    InstanceEvent,
+    IntentInstance,
+    IntentRecord,
+    IntentSnapshot,
+)
 from zkdeployment.intents.rules.overview import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import (
     STATE_TONES,
@@ -39,7 +45,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.rules.approvals import ApprovalCount
     from zkdeployment.intents.rules.content import IntentContent
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceRow
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.features import installed
 from zkdeployment.publishing.daemon.places import SyncerPlaces
 from zkdeployment.publishing.governance import StandingGovernance, standing_list
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionWriter
+from zkdeployment.publishing.store.documents import NO_CHANGE, SectionWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

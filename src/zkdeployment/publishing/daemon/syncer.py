@@ -74,9 +74,13 @@ from zkdeployment.publishing.signing.standing import (
 )
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.cluster import read_stops
-from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
+from zkdeployment.publishing.store.documents import (
+    NO_CHANGE,
+    SectionWriter,
+    read_published_documents,
+    read_strategy,
+)
 from zkdeployment.publishing.store.requests import server_time, write_refusal
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionWriter
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.store.records import read_rollout

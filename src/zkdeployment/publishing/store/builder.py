@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterEvent, a
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.store.assignments import walk
 from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, setting_cluster
-from zkdeployment.publishing.store.section_writer import After, Before, SectionWriter
+from zkdeployment.publishing.store.documents import After, Before, SectionWriter
 from zkdeployment.publishing.store.sections import existing, invalidation, opened_managed, tree_operations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import (

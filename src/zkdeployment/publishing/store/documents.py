@@ -1,4 +1,4 @@
-"""The published documents and the published strategy.
+"""The published documents and the published strategy, and the writer of a section of a publication.
 
 ``/zkdeployment/documents/KIND/SUBJECT`` holds the document as JSON, compressed if it is large. SUBJECT consists of
 the names of the subject, percent-encoded and joined by colons.
@@ -6,7 +6,8 @@ the names of the subject, percent-encoded and joined by colons.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.errors import TreeError
@@ -17,11 +18,13 @@ from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.documents.kinds import Subject
+    from zkdeployment.publishing.records import Publication
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
 
 
 def document_path(key: DocumentKey) -> str:
@@ -88,3 +91,80 @@ def decode_strategy(node: Node | None) -> Strategy | None:
         return strategy_from_json(unpack(node.data))
     except ValueError as error:
         raise TreeError(f"{paths.STRATEGY}: {error}; 'zkdeployment sync --force' writes it anew") from error
+
+
+# ruff: noqa: ARG002  the methods of an empty section ignore their arguments
+
+
+@dataclass(frozen=True, slots=True)
+class SectionReads:
+    """The reads of a section: the data of ``nodes``, the children of ``lists``, and all nodes ``below`` others."""
+
+    nodes: Collection[str] = ()
+    lists: Collection[str] = ()
+    below: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """ZooKeeper before a publication: the nodes and the names of children that the sections read, by path.
+
+    ``None`` is a node that does not exist.
+    """
+
+    session: Session
+    nodes: Mapping[str, Node | None]
+    children: Mapping[str, Sequence[str]]
+
+    def under(self, directory: str) -> dict[str, Node]:
+        """Return the existing nodes below a directory that were read, by path."""
+        return {path: node for path, node in self.nodes.items() if node and path.startswith(f"{directory}/")}
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """A publication under its final sequence.
+
+    ``since`` is the sequence of the last publication that changed something for hosts.
+    """
+
+    publication: Publication
+    sequence: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionOperations:
+    """Operations that write a section.
+
+    The ``parts`` may be in earlier transactions than the ``closing`` ones, which count. If they are, the
+    ``opening`` ones precede them.
+    """
+
+    parts: Sequence[Operation] = ()
+    closing: Sequence[Operation] = ()
+    opening: Sequence[Operation] = ()
+
+
+class SectionWriter:
+    """Writes one section of a publication; this class has nothing to write.
+
+    ``needs`` are the reads for every publication.
+    """
+
+    needs: ClassVar[SectionReads] = SectionReads()
+
+    def reads(self, publication: Publication) -> SectionReads:
+        """Return the reads whose answers ``concerns_hosts`` and ``operations`` need."""
+        return self.needs
+
+    def concerns_hosts(self, before: Before, publication: Publication) -> bool:
+        """Whether the section of the publication changes something for hosts."""
+        return False
+
+    def operations(self, before: Before, after: After) -> SectionOperations:
+        """Return the operations that lead from the state before a publication to the section after it."""
+        return SectionOperations()
+
+
+NO_CHANGE = SectionWriter()

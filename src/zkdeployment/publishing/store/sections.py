@@ -25,15 +25,16 @@ from zkdeployment.publishing.store.cluster import (
     made_tops,
     managed_tops,
 )
-from zkdeployment.publishing.store.documents import document_path, encode_strategy
-from zkdeployment.publishing.store.requests import request_of
-from zkdeployment.publishing.store.section_writer import (
+from zkdeployment.publishing.store.documents import (
     After,
     Before,
     SectionOperations,
     SectionReads,
     SectionWriter,
+    document_path,
+    encode_strategy,
 )
+from zkdeployment.publishing.store.requests import request_of
 from zkdeployment.publishing.store.service_order import encode_entry
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, encode_content

@@ -23,7 +23,7 @@ from zkdeployment.publishing.signing.statement import (
     strategy_digest,
 )
 from zkdeployment.publishing.store.assignments import encode_targets, writing
-from zkdeployment.publishing.store.section_writer import (
+from zkdeployment.publishing.store.documents import (
     After,
     Before,
     SectionOperations,

@@ -17,6 +17,7 @@ from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
 from zkdeployment.publishing.store.cluster import cluster_of, decode_published, read_maintenance, remove_outputs
+from zkdeployment.publishing.store.documents import NO_CHANGE, After, Before, SectionOperations, SectionWriter
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
@@ -25,7 +26,6 @@ from zkdeployment.publishing.store.requests import (
     refused_revision,
     write_report,
 )
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, After, Before, SectionOperations, SectionWriter
 from zkdeployment.publishing.store.sections import (
     ClusterWriter,
     DocumentWriter,

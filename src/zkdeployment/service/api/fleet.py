@@ -25,10 +25,9 @@ from zkdeployment.fleet.views.services import (
 )
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.service.access.identity import Reader, require
-from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, read_host_snapshot
-from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.places import ServicePlaces
+from zkdeployment.service.responses import ERRORS, answer
 from zkdeployment.service.users.user import Right
 
 

@@ -27,8 +27,8 @@ from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.status import hosts_by_state
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
-from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.places import ServicePlaces
+from zkdeployment.service.responses import ERRORS
 from zkdeployment.service.serving.request_log import request_counts
 
 router = APIRouter(tags=["service"])

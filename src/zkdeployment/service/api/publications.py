@@ -21,10 +21,9 @@ from zkdeployment.publishing.store.requests import REFUSALS_LIMIT
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.act import CommitReference
 from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
-from zkdeployment.service.bodies import Described, answer, body_of
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
-from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.planner import planner_of
+from zkdeployment.service.responses import ERRORS, Described, answer, body_of
 from zkdeployment.service.views.fleet import unpublished_commits
 from zkdeployment.strategies.views import RolloutStatus, rollout_status
 

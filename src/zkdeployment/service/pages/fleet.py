@@ -67,7 +67,6 @@ from zkdeployment.service.pages.services import read_targets
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.commits import CommitFacts, commit_view, waiting_commits
-from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view, unpublished_commits
 from zkdeployment.service.views.frame import (
     ActLink,
@@ -85,7 +84,15 @@ from zkdeployment.service.views.history import (
     publication_view,
 )
 from zkdeployment.service.views.host_map import Arrangement, MapOrder, arrange, map_mark
-from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, advice_lines, host_view, live_view
+from zkdeployment.service.views.hosts import (
+    AdviceLine,
+    HostQuery,
+    LiveView,
+    advice_lines,
+    find,
+    host_view,
+    live_view,
+)
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
 from zkdeployment.service.views.services import find_services, withheld_of_host

@@ -1,4 +1,4 @@
-"""Hosts on pages: their states, the list, and the page of one host."""
+"""Hosts on pages: their states, the list, the page of one host, and the page that finds anything by a text."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from zkdeployment.base.stop import LiveOutput, output_place
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.explanations.explanation import Advice, Explanation
 from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
-from zkdeployment.fleet.views.status import HostState, HostStatus
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import (
     ActLink,
     ListQuery,
     Moment,
+    Tab,
+    commit_page,
     host_page,
     last_page,
     list_part,
     moment,
     publication_page,
     service_page,
+    with_query,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Facts, Identity
     from zkdeployment.base.inventory import Inventory, KnownHost
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import CommitSummary, PublicationRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,3 +467,90 @@ def _publication(record: PublicationRecord, host_id: str, now: float) -> HostPub
         outcome=result.account,
         is_failed=result.error is not None,
     )
+
+
+#: The most links of a kind.
+_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLink:
+    """A page or a form that was found, with what distinguishes it."""
+
+    name: str
+    href: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroup:
+    """The found links of a kind; ``more`` others are on the page ``href``."""
+
+    title: str
+    links: tuple[FoundLink, ...]
+    more: int = 0
+    href: str = ""
+
+
+def find(  # noqa: PLR0913  the kinds of matches
+    text: str,
+    status: FleetStatus,
+    targets: Targets,
+    records: Sequence[PublicationRecord],
+    tabs: Iterable[Tab],
+    acts: Iterable[ActLink],
+    *,
+    waiting: Iterable[CommitSummary] = (),
+) -> tuple[FoundGroup, ...]:
+    """Return the matches of a text, acts and pages first; an empty text matches these and the failed hosts.
+
+    ``records`` are the last publications, ``waiting`` the commits that are not published.
+    """
+    text = " ".join(text.split())
+    words = text.casefold()
+    hosts = HostQuery(text=text)
+    found = (
+        _group("Acts", (FoundLink(act.label, act.href) for act in acts if words in act.label.casefold())),
+        _group("Pages", (FoundLink(tab.name, tab.href) for tab in tabs if words in tab.name.casefold())),
+        _group(
+            "Hosts",
+            (
+                FoundLink(host.name, host_page(host.id), host.error or host.state.value)
+                for host in hosts.select(status.hosts)
+                if words or host.error
+            ),
+            hosts.address,
+        ),
+        _group("Services", _services(words, targets), with_query("/services", {"text": text})),
+        _group("Commits that wait", _commits(words, waiting)),
+        _group("Publications", _publications(words, records), "/history"),
+    )
+    return tuple(group for group in found if group.links)
+
+
+def _group(title: str, links: Iterable[FoundLink], href: str = "") -> FoundGroup:
+    listed = tuple(links)
+    return FoundGroup(title, listed[:_MOST], max(0, len(listed) - _MOST) if href else 0, href)
+
+
+def _services(words: str, targets: Targets) -> Iterator[FoundLink]:
+    packages = {each.path: each.package for group in targets.values() for each in group if each.system is None}
+    for path, package in sorted(packages.items()):
+        if words and words in f"{path} {package}".casefold():
+            yield FoundLink(path, service_page(path), package)
+
+
+def _commits(words: str, waiting: Iterable[CommitSummary]) -> Iterator[FoundLink]:
+    for commit in waiting:
+        if words and words in f"{commit.id} {commit.subject} {commit.author}".casefold():
+            yield FoundLink(commit.subject or short(commit.id), commit_page(commit.id), short(commit.id))
+
+
+def _publications(words: str, records: Sequence[PublicationRecord]) -> Iterator[FoundLink]:
+    for record in records:
+        origin = record.origin
+        subject, author = ("", "") if origin is None else (origin.subject, origin.author)
+        if words and words in f"{record.revision} {subject} {author}".casefold():
+            yield FoundLink(
+                subject or short(record.revision), publication_page(record.sequence), short(record.revision)
+            )

@@ -22,8 +22,7 @@ from zkdeployment.intents.acts.intents import (
     roll_back_intent,
 )
 from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
-from zkdeployment.intents.rules.instances import InstanceHistory, intent_history
-from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.instances import InstanceHistory, IntentAct, intent_history
 from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.daemon.syncer import Syncer

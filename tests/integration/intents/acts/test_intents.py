@@ -34,8 +34,7 @@ from zkdeployment.intents.documents import (
     parse_subject,
 )
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.instances import IntentAct, IntentRecord
 from zkdeployment.intents.rules.revisions import change_refusals, intent_snapshots
 from zkdeployment.publishing.acts.commits import Author, CommitOutcome
 from zkdeployment.publishing.rules.review import Review, review

@@ -27,8 +27,7 @@ from zkdeployment.intents.documents import RELEASE, Approval, DeploymentIntentGr
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent
-from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.instances import IntentAct, IntentRecord
 from zkdeployment.intents.verification import approval_signer
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review

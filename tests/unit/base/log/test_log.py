@@ -130,7 +130,7 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
 def test_an_agent_is_spared_libraries_that_it_rarely_needs_and_others_still_find_them():
     code = """
 import sys
-import zkdeployment.programs.agent_verb
+import zkdeployment.programs.agent
 import zkdeployment.base.log
 zkdeployment.base.log.configure()
 zkdeployment.base.log.get_logger().info("started")

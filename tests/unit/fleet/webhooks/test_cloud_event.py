@@ -3,7 +3,7 @@ import json
 
 from support.manual import HERE
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
-from zkdeployment.fleet.webhooks.outbox import WebhookEvent, signed_request
+from zkdeployment.fleet.webhooks.sender import WebhookEvent, signed_request
 
 EXAMPLES = HERE / "etc" / "manual" / "examples" / "api"
 STOP = FleetEvent(

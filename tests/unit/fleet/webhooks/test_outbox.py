@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.fleet.events.event import RESET_EVENT, EventBatch, EventKind, EventLog, FleetEvent
-from zkdeployment.fleet.webhooks.outbox import (
+from zkdeployment.fleet.webhooks.sender import (
     GIVEN_UP,
     MOST_WAITING,
     WEBHOOK_KINDS,

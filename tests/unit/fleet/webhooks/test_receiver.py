@@ -6,8 +6,7 @@ from typing import Any
 
 from support.waiting import ManualClock, wait_until
 from zkdeployment.fleet.events.event import EventBatch, EventKind, FleetEvent
-from zkdeployment.fleet.webhooks.outbox import Webhook
-from zkdeployment.fleet.webhooks.sender import WebhookAnswer, WebhookOutcome, WebhookReceiver
+from zkdeployment.fleet.webhooks.sender import Webhook, WebhookAnswer, WebhookOutcome, WebhookReceiver
 
 
 class CountingClock(ManualClock):

@@ -20,8 +20,7 @@ from zkdeployment.intents.rules.approvals import (
     with_objections,
 )
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.intents.rules.instances import IntentAct, IntentRecord, IntentRefusal, IntentSnapshot, perform
 from zkdeployment.publishing.keys import KeyOwner
 
 CONTENT = IntentContent({}, {"/front": {}})

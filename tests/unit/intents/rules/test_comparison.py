@@ -7,8 +7,7 @@ import pytest
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.intents.documents import Approval, IntentState
-from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot
 from zkdeployment.intents.rules.overview import IntentOverview, compare_before_approval, compare_content
 
 APPROVED = replace(GROUP, state=IntentState.APPROVED, approval=APPROVAL)

@@ -18,6 +18,7 @@ from zkdeployment.intents.rules.instances import (
     InstanceEventKind,
     InstanceHistory,
     InstanceService,
+    IntentEffect,
     advance_instances,
     approved_event,
     events_from_json,
@@ -27,7 +28,6 @@ from zkdeployment.intents.rules.instances import (
     merged_history,
     with_event,
 )
-from zkdeployment.intents.rules.life_cycle import IntentEffect
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 FRONT = GovernedService("front", "web", Assignment("/front", 2, "front", "front", version="1"))

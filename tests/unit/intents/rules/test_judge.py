@@ -12,7 +12,7 @@ from zkdeployment.intents.documents import (
     UpdateRule,
 )
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.intents.rules.instances import IntentEffect, IntentSnapshot
 from zkdeployment.intents.rules.revisions import judge_change
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",)})

@@ -14,7 +14,7 @@ from zkdeployment.intents.documents import (
     UpdateRule,
 )
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.life_cycle import (
+from zkdeployment.intents.rules.instances import (
     LIFE_CYCLE,
     IntentAct,
     IntentEffect,

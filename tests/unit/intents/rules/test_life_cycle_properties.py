@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.intents.rules.instances import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
 from zkdeployment.intents.rules.revisions import judge_change
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})

@@ -10,8 +10,7 @@ from zkdeployment.base.errors import NotFoundError
 from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord, IntentSnapshot
 from zkdeployment.intents.rules.overview import (
     IntentOverview,
     content_difference,

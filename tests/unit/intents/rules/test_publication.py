@@ -12,8 +12,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.governance import GovernedService
-from zkdeployment.intents.rules.instances import InstanceChange
-from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.instances import InstanceChange, IntentSnapshot
 from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
 from zkdeployment.intents.rules.revisions import (
     awaiting_reports,

@@ -7,7 +7,7 @@ from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.documents import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.user_acts import AdoptServices, ReleaseServices, requested_adoption
-from zkdeployment.intents.views.listing import left_services_view
+from zkdeployment.intents.views.matrix import left_services_view
 from zkdeployment.service.users.user import Role
 
 SHOP = ("p1", "store", "v1", "shop")

@@ -6,8 +6,14 @@ from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from zkdeployment.intents.documents import IntentState
 from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
 from zkdeployment.intents.rules.resources import ResourceRow
-from zkdeployment.intents.views.listing import PAGE_SIZE, IntentListQuery, IntentSort, intent_part, intents_view
-from zkdeployment.intents.views.matrix import status_counts
+from zkdeployment.intents.views.matrix import (
+    PAGE_SIZE,
+    IntentListQuery,
+    IntentSort,
+    intent_part,
+    intents_view,
+    status_counts,
+)
 
 SHOP = recorded(replace(GROUP, approval=APPROVAL), IntentState.INSTANTIATED, begun(at=900.0))
 NEWS = recorded(replace(GROUP, project="p2", name="news"), IntentState.CREATED)

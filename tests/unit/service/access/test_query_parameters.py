@@ -7,7 +7,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.service.access.limits import check_parameters, known_parameters
+from zkdeployment.service.access.headers import check_parameters, known_parameters
 from zkdeployment.service.application import api_description, api_routers
 
 ROUTES = [route for router in api_routers() for route in router.routes if isinstance(route, APIRoute)]

@@ -7,8 +7,8 @@ from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
-from zkdeployment.service.views.find import find
 from zkdeployment.service.views.frame import ActLink, Tab
+from zkdeployment.service.views.hosts import find
 
 FAILED = make_host("db1", "r1", error="disk full")
 HOSTS = (*(make_host(f"web{number:02}", "r2") for number in range(12)), FAILED)
