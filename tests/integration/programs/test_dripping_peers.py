@@ -84,7 +84,7 @@ def log_in(url: str, _: Path) -> str:
         (ask_fleet, ""),
         (send_webhook, "fleet.webhooks.sender._TIMEOUT"),
         (send_spans, "fleet.traces.exporter._TIMEOUT"),
-        (poke, "checks.daemon.pokes._LIMIT"),
+        (poke, "checks.daemon._LIMIT"),
         (fetch_checks, "checks.nagios.service._TIMEOUT"),
         (read_host_id, "config.forms._SECONDS"),
         (log_in, "service.openid._TIMEOUT"),

@@ -154,7 +154,7 @@ def test_the_page_of_a_commit_knows_publications_that_are_older_than_all_summari
     second = site.push("1.1", "Web 1.1")
     with site.syncer():
         wait_until(lambda: site.reading.fleet.published == second, "the second commit is published")
-    for place in ("publishing.store.history", "service.api.commits"):
+    for place in ("publishing.store.history", "service.api.publications"):
         monkeypatch.setattr(f"zkdeployment.{place}.SUMMARIES", 1)
     with site.service.browser(site.operator) as client:
         text = client.get(f"/commits/{first}").text
