@@ -423,7 +423,7 @@ NodeId = Annotated[int, Path(description="The id of a node.")]
 def list_pools(adapters: ConnectedAdapters, _user: PoolReader) -> Any:
     """Return the pools that have a level; the others lend no nodes."""
     pools = sorted(pool_adapters_of(adapters).store.configuration().pools.items())
-    return {"pools": [pool for _, pool in pools if pool.fill_level is not None]}
+    return {"pools": [pool for _, pool in pools if pool.lends]}
 
 
 @pools_router.get(

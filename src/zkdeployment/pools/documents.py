@@ -81,6 +81,21 @@ class NodePool:
     schedule: tuple[ScheduledLevel, ...] = ()
     node_quota: int | None = None
 
+    @property
+    def lends(self) -> bool:
+        """Whether the pool lends nodes."""
+        return self.fill_level is not None
+
+    @property
+    def kept(self) -> int:
+        """The number of nodes that the pool keeps ready."""
+        return self.fill_level or 0
+
+    @property
+    def most_kept(self) -> int:
+        """The largest number of nodes that the pool keeps ready at any time."""
+        return max((self.kept, *(entry.level for entry in self.schedule)))
+
 
 @dataclass(frozen=True, slots=True)
 class PoolConfiguration:

@@ -70,7 +70,7 @@ def show_usage(request: Request, adapters: Adapters, user: Tenant) -> Response:
     window = usage_window(now - usage_seconds(parameters), now)
     usage = pool_usage(uses, reading.tenants, window, own_usage(user, wanted))
     shows_tenants = user.may(Right.READ_ALL_SESSIONS)
-    lending = [pool.name for pool in reading.configuration.pools.values() if pool.fill_level is not None]
+    lending = [pool.name for pool in reading.configuration.pools.values() if pool.lends]
     view = usage_view(usage, parameters, lending, shows_tenants=shows_tenants)
     return show_page(request, adapters, user, "pool_usage.html", view=view)
 

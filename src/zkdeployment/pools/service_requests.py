@@ -40,7 +40,7 @@ def lending_pool(configuration: PoolConfiguration, name: str) -> NodePool:
     if pool is None:
         known = ", ".join(sorted(configuration.pools)) or "none"
         raise NotFoundError(f"there is no pool {name!a}; the pools are: {known}")
-    if pool.fill_level is None:
+    if not pool.lends:
         raise TreeError(f"the pool {name} lends no nodes: it has no fill-level")
     return pool
 

@@ -162,8 +162,7 @@ class RequestNodes(_PoolAct[Lending]):
         quota = (
             "As an admin you have no quota."
             if user.is_admin
-            else f"You have {found.reading.snapshot.held(user.id)} of the"
-            f" {counted(limits.node_quota, 'node', ',')} that you may lease at the same time."
+            else limits.describe_use(found.reading.snapshot.held(user.id))
         )
         return (
             "The nodes get your SSH key; you log in to them as root.",

@@ -87,7 +87,7 @@ class RevisionPlanner:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """Take the place of one plan, or raise the answer that all of them are taken."""
+        """Occupy one of the places for plans; raises the answer 503 if none is free."""
         if not self._free.acquire(blocking=False):
             raise HTTPException(
                 503,

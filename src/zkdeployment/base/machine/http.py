@@ -109,8 +109,8 @@ class HttpClient:
     """Sends bounded requests, from any thread.
 
     ``ca`` is a file of the certificates that may sign those of other systems, by default those of the system.
-    ``certificate`` is a file with the client's own certificate and key. Both are read with the first request that
-    needs them. ``encryption``, in place of both, is a result of ``client_encryption``.
+    ``certificate`` is a file with the client's own certificate and key. The first request that
+    needs these files reads them. ``encryption``, in place of both, is a result of ``client_encryption``.
     """
 
     def __init__(

@@ -264,7 +264,7 @@ def reset_key(connection: Servers, name: str, expires: float | None, reason: str
       zkdeployment user reset-key alice --reason 'the laptop was lost'
     """
     with users_of_service(connection) as users:
-        issued = users.reset_key(name, new_act(f"reset the key of user {name}", reason), expires_at=expires)
+        issued = users.reset_key(name, new_act(f"reset the key of user {name}", reason), key_expires_at=expires)
         limits = _published_limits(users.session)
     _print_key(issued, limits, output, f"{name} has a new key")
 

@@ -388,7 +388,7 @@ def expected_refusals(
 def awaiting_reports(
     before: Mapping[IntentSubject, IntentRecord], after: Mapping[IntentSubject, IntentSnapshot]
 ) -> tuple[IntentRecord, ...]:
-    """Return the records whose last instance is terminated, and which are removed or instantiated again."""
+    """Return the former records of intents with a terminated instance that are removed or instantiated again."""
     return tuple(
         record
         for subject, record in before.items()

@@ -162,7 +162,7 @@ class LeaseProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseObservation:
+class LeaseSnapshot:
     """A host that is registered, its lease, and the cluster, at one moment.
 
     ``has_acted`` is whether the host's node was written after the lease; otherwise an error in it may be older.
@@ -174,7 +174,7 @@ class LeaseObservation:
     has_acted: bool
 
 
-def lease_progress(seen: LeaseObservation, lease: Lease, *, needs_version: bool) -> LeaseProgress:
+def lease_progress(seen: LeaseSnapshot, lease: Lease, *, needs_version: bool) -> LeaseProgress:
     """Return the progress of a host with a ``lease``.
 
     With ``needs_version``, the lease is reached only if the host is also at the cluster version, without an error.
@@ -203,5 +203,5 @@ def lease_progress(seen: LeaseObservation, lease: Lease, *, needs_version: bool)
     )
 
 
-def _is_current(seen: LeaseObservation, host: Host) -> bool:
+def _is_current(seen: LeaseSnapshot, host: Host) -> bool:
     return seen.cluster is not None and host.has(seen.cluster.revision)

@@ -124,7 +124,7 @@ class PoolOverview(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOverview:
+class SessionView:
     """A session with the name of its tenant, and the states of the nodes that it still has."""
 
     session: TenantSession
@@ -168,10 +168,10 @@ def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
 
 def session_overviews(
     sessions: Iterable[TenantSession], snapshot: PoolSnapshot, tenants: Mapping[int, str]
-) -> tuple[SessionOverview, ...]:
+) -> tuple[SessionView, ...]:
     """Return sessions by id, active or ended; ``tenants`` are the names of users by id."""
     return tuple(
-        SessionOverview(
+        SessionView(
             session,
             tenant_name(session, tenants),
             {
@@ -215,7 +215,7 @@ def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
         failures=0 if record is None else record.failures,
         next_filling=next_filling(record.failures, record.last_failure) if record and record.failures else None,
     )
-    missing = (pool.fill_level or 0) - found.ready
+    missing = pool.kept - found.ready
     if missing <= 0:
         return found
     cause, reason = _cause(found, missing, record, has_worker=bool(snapshot.workers))
@@ -286,7 +286,7 @@ def pool_node_to_json(node: PoolNode) -> dict[str, Value]:
     }
 
 
-def session_view_to_json(view: SessionOverview) -> dict[str, Value]:
+def session_view_to_json(view: SessionView) -> dict[str, Value]:
     """Return a session as one of the schema ``sessions``; times are in seconds since the epoch."""
     session = view.session
     return {
@@ -304,7 +304,7 @@ def session_view_to_json(view: SessionOverview) -> dict[str, Value]:
     }
 
 
-def _leased_to_json(node: LeasedNode, view: SessionOverview) -> dict[str, Value]:
+def _leased_to_json(node: LeasedNode, view: SessionView) -> dict[str, Value]:
     """Return a node of a session; ``state`` and ``ssh`` are ``None`` if the session no longer has it."""
     state = view.states.get(node.id)
     return {

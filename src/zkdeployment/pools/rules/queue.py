@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.json_values import Value
-    from zkdeployment.pools.documents import NodePool, PoolConfiguration
+    from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.service.users.user import User
 
 
@@ -413,7 +413,7 @@ def queueing_problem(
     if too_many is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {too_many}")
     for pool, quantity in wanted.items():
-        most = _largest_level(configuration.pools[pool])
+        most = configuration.pools[pool].most_kept
         if quantity > most:
             message = (
                 f"can't wait for nodes: {quantity} of {pool} requested, but the pool keeps at most {most} ready"
@@ -431,10 +431,6 @@ def _full(tenant: User, waiting: Collection[SessionRequest]) -> RequestRefusal |
     else:
         return None
     return RequestRefusal(RequestProblem.QUEUE_FULL, message)
-
-
-def _largest_level(pool: NodePool) -> int:
-    return max((pool.fill_level or 0, *(entry.level for entry in pool.schedule)))
 
 
 def ended_waits(

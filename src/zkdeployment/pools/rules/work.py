@@ -68,7 +68,7 @@ def plan_filling(
     ``roles`` has the present hosts of the fleet and their configured roles: a pool of hosts takes hosts with its
     idle role.
     """
-    lacking = min((pool.fill_level or 0) - sum(1 for node in nodes if _counts(node, pool)), MOST_NODES)
+    lacking = min(pool.kept - sum(1 for node in nodes if _counts(node, pool)), MOST_NODES)
     if lacking <= 0:
         return FillPlan()
     if isinstance(pool.mechanism, RoleMechanism):
@@ -103,7 +103,7 @@ def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int])
     Of the ready nodes, nodes that a session had come first, then the nodes that became ready last. ``claimed`` are
     the ids of nodes on which a process works. A pool without a level keeps its nodes.
     """
-    if pool.fill_level is None:
+    if not pool.lends:
         return ()
     own = [node for node in nodes if _counts(node, pool)]
     idle = [node for node in own if node.id not in claimed]
@@ -111,8 +111,8 @@ def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int])
     ready = [node for node in idle if node.is_ready]
     ready.sort(key=lambda node: (node.was_lent, node.changed, node.id), reverse=True)
     has_ready = sum(node.is_ready for node in own)
-    dropped = waiting[: max(0, len(own) - pool.fill_level)]
-    return (*dropped, *ready[: max(0, has_ready - pool.fill_level)])
+    dropped = waiting[: max(0, len(own) - pool.kept)]
+    return (*dropped, *ready[: max(0, has_ready - pool.kept)])
 
 
 def next_filling(failures: int, last: float) -> float:
@@ -505,7 +505,7 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
             new = tuple(new_node(0, pool, observation.now) for _ in range(plan.new))
             values = {"pool": pool.name, "reused": len(plan.taken), "new": plan.new}
             yield WorkStep("pool-filling", values, PoolChange(nodes=plan.taken, filling=filling), new)
-        elif described != record and (pool.fill_level is not None or record.stamp is not None):
+        elif described != record and (pool.lends or record.stamp is not None):
             yield WorkStep("pool-described", {"pool": pool.name}, PoolChange(filling=filling))
 
 
@@ -513,7 +513,7 @@ def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObserva
     """Return when a pool fell below its level; ``None`` for a pool at its level."""
     nodes = observation.snapshot.nodes.values()
     ready = sum(node.pool == pool.name and node.is_ready for node in nodes)
-    if ready >= (pool.fill_level or 0):
+    if ready >= pool.kept:
         return None
     return observation.now if record.below_since is None else record.below_since
 

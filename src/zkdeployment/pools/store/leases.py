@@ -13,7 +13,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.rules.host_lease import (
-    LeaseObservation,
+    LeaseSnapshot,
     RecordedLease,
     SignedLease,
     lease_text,
@@ -210,11 +210,11 @@ class ZooKeeperLeases:
         unknown = {} if before is None else unknown_keys(before.properties, _PROPERTIES)
         return encode({**unknown, **lease.to_json(), **signature})
 
-    def observe(self, host_id: str) -> LeaseObservation:
+    def observe(self, host_id: str) -> LeaseSnapshot:
         """Return the present state of a host and its lease; raises ``TreeError`` if the lease is malformed."""
         path = pool_paths.lease_path(host_id)
         lease, host, cluster = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", paths.HOSTS])
-        return LeaseObservation(
+        return LeaseSnapshot(
             lease=decode_lease(path, lease),
             host=None if host is None else Host.from_properties(host_id, host.properties),
             cluster=None if cluster is None else cluster_of(cluster),

@@ -33,7 +33,7 @@ from zkdeployment.pools.acts.sessions import (
 from zkdeployment.pools.opening import PoolAdapters, open_pools
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import (
-    SessionOverview,
+    SessionView,
     session_overviews,
     session_view_to_json,
     ssh_command,
@@ -84,14 +84,14 @@ def acting_operator() -> SessionActor:
     return SessionActor(new_act("", "").by)
 
 
-def session_view(details: SessionDetails, users: Sequence[User]) -> SessionOverview:
+def session_view(details: SessionDetails, users: Sequence[User]) -> SessionView:
     """Return a session with the name of its tenant."""
     read = PoolSnapshot({node.id: node for node in details.nodes})
     (view,) = session_overviews([details.session], read, tenant_names(users))
     return view
 
 
-def print_session(view: SessionOverview, output: str) -> None:
+def print_session(view: SessionView, output: str) -> None:
     """Print a session with its ssh commands, its end, and the commands that extend and retire it."""
     if output != "table":
         emit(session_view_to_json(view), output, schema="session")
@@ -424,7 +424,7 @@ def show(connection: Servers, number: int, output: str) -> None:
         emit(request_place_to_json(found.request, found.place, tenant), output, schema="waiting-request")
 
 
-def _session_cells(view: SessionOverview, now: float) -> tuple[Text | str, ...]:
+def _session_cells(view: SessionView, now: float) -> tuple[Text | str, ...]:
     session, left = view.session, view.session.expires_at - now
     preparing = any(state is NodeState.CONTEXTUALIZING for state in view.states.values())
     return (

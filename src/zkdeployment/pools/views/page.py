@@ -10,7 +10,7 @@ from zkdeployment.fleet.views.status import HostState
 from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode
 from zkdeployment.pools.rules.overview import (
     PoolOverview,
-    SessionOverview,
+    SessionView,
     ShortageCause,
     failure_of,
     pool_nodes,
@@ -252,7 +252,7 @@ def past_rows(
     )
 
 
-def _session_row(view: SessionOverview, now: float, *, may_act: bool) -> SessionRow:
+def _session_row(view: SessionView, now: float, *, may_act: bool) -> SessionRow:
     session = view.session
     word, tone = _state(view, now)
     acts = (
@@ -271,7 +271,7 @@ def _session_row(view: SessionOverview, now: float, *, may_act: bool) -> Session
     )
 
 
-def _state(view: SessionOverview, now: float) -> tuple[str, str]:
+def _state(view: SessionView, now: float) -> tuple[str, str]:
     if NodeState.CONTEXTUALIZING in view.states.values():
         return "being prepared", "busy"
     if view.session.is_expired(now):
@@ -552,7 +552,7 @@ def _allowance(user: User, reading: PoolReading) -> str:
     held, limits = reading.snapshot.held(user.id), reading.configuration.defaults.of(user)
     if user.is_admin:
         return f"You have {count_text(held, 'node')}; admins have no quota." if held else ""
-    return f"You have {held} of the {count_text(limits.node_quota, 'node')} that you may lease at the same time."
+    return limits.describe_use(held)
 
 
 def _acts(

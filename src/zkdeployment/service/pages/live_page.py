@@ -34,7 +34,7 @@ from zkdeployment.service.views.frame import (
     moment,
     page_frame,
 )
-from zkdeployment.service.views.services import WithheldReading
+from zkdeployment.service.views.services import WithheldSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -292,13 +292,13 @@ def last_known(request: Request) -> LastKnown:
     return memory
 
 
-def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading:
+def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldSnapshot:
     """Return the services that are withheld, the published intents, and the services that left governance."""
     nothing: frozenset[ServiceTarget] = frozenset()
     withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
     none_left: tuple[LeftService, ...] = ()
     left = last_known(request).read(Known.LEFT, adapters.feed.left, none_left)
-    return WithheldReading(withheld, adapters.feed.snapshot().reading.governing_records, left)
+    return WithheldSnapshot(withheld, adapters.feed.snapshot().reading.governing_records, left)
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import RESERVED, NameKind, check_node_path, name_problem
 from zkdeployment.base.records import Key, Record, invalid
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.history import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
 
@@ -232,6 +233,12 @@ class TenantLimits:
         """Return the limits of a tenant: its own, and these for missing ones."""
         own = {name: limit for name in LIMITS if (limit := getattr(user, name)) is not None}
         return replace(self, **own)
+
+    def describe_use(self, held: int) -> str:
+        """Return a sentence for a tenant that has a number of nodes."""
+        return (
+            f"You have {held} of the {counted(self.node_quota, 'node', ',')} that you may lease at the same time."
+        )
 
 
 def limits_to_json(user: User, defaults: TenantLimits) -> dict[str, Value]:

@@ -136,7 +136,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return IssuedKey(self._create(new, self._hasher.hash(key), None, act), key)
 
     def reset_key(
-        self, name: str, act: Act, *, expires_at: float | None = None, key: str | None = None
+        self, name: str, act: Act, *, key_expires_at: float | None = None, key: str | None = None
     ) -> IssuedKey:
         """Replace a user's key and return both; the old key and all login sessions of the user end at once.
 
@@ -152,7 +152,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
                 raise RefusedError(
                     f"the user {name} has no key: it logs in elsewhere; retire it if it is to be logged out"
                 )
-            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
+            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=key_expires_at)
             return replace(record, user=user, key_hash=key_hash)
 
         return IssuedKey(self._change(name, reset, act), key)

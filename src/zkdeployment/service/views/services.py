@@ -46,7 +46,7 @@ class WithheldService:
 
 
 @dataclass(frozen=True, slots=True)
-class WithheldReading:
+class WithheldSnapshot:
     """The services that are withheld, the published records of intents, and the services that left governance."""
 
     withheld: Collection[ServiceTarget] = frozenset()
@@ -62,25 +62,25 @@ class WithheldServices:
     more: int = 0
 
 
-def withheld_services_view(reading: WithheldReading, text: str = "") -> WithheldServices:
+def withheld_services_view(snapshot: WithheldSnapshot, text: str = "") -> WithheldServices:
     """Return the withheld services whose path contains a text, sorted by path and target."""
-    return _view(reading, sorted(pair for pair in reading.withheld if text.casefold() in pair[0].casefold()))
+    return _view(snapshot, sorted(pair for pair in snapshot.withheld if text.casefold() in pair[0].casefold()))
 
 
-def withheld_of_service(reading: WithheldReading, path: str) -> WithheldServices:
+def withheld_of_service(snapshot: WithheldSnapshot, path: str) -> WithheldServices:
     """Return the targets from which a service is withheld."""
-    return _view(reading, sorted(pair for pair in reading.withheld if pair[0] == path))
+    return _view(snapshot, sorted(pair for pair in snapshot.withheld if pair[0] == path))
 
 
-def withheld_of_host(reading: WithheldReading, identity: Identity) -> WithheldServices:
+def withheld_of_host(snapshot: WithheldSnapshot, identity: Identity) -> WithheldServices:
     """Return the services that are withheld from a host."""
-    return _view(reading, withheld_for(identity, reading.withheld))
+    return _view(snapshot, withheld_for(identity, snapshot.withheld))
 
 
-def _view(reading: WithheldReading, chosen: Sequence[ServiceTarget]) -> WithheldServices:
+def _view(snapshot: WithheldSnapshot, chosen: Sequence[ServiceTarget]) -> WithheldServices:
     listed = chosen[:_MOST]
-    governors = section().governors(listed, reading.records)
-    services = (_service(pair, governors.get(pair), reading.left) for pair in listed)
+    governors = section().governors(listed, snapshot.records)
+    services = (_service(pair, governors.get(pair), snapshot.left) for pair in listed)
     return WithheldServices(tuple(filter(None, services)), max(0, len(chosen) - _MOST))
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from support.keys import SIGNED, make_key, make_publishers
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.verbs import verify as verify_verb
+from zkdeployment.config import settings as configuration
 from zkdeployment.fleet.store import signed_fleet
 from zkdeployment.programs.verbs import program
 from zkdeployment.publishing.signing.statement import bucket_of
@@ -90,7 +91,8 @@ def test_a_list_of_left_services_that_was_not_signed_is_a_difference(
 
 def test_the_list_of_publishers_is_read_before_zookeeper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(signed_fleet, "Session", mock.Mock(side_effect=AssertionError("ZooKeeper was asked")))
-    monkeypatch.setattr(verify_verb, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
+    for module in (configuration, verify_verb):
+        monkeypatch.setattr(module, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
     config = tmp_path / "zkdeployment.cfg"
     config.write_text("[zkdeployment]\nrun-directory = /run/zkdeployment\n")
     workers = tmp_path / "workers"

@@ -55,7 +55,7 @@ class TestKeys:
 
     @pytest.mark.usefixtures("alice")
     def test_retired_users_and_expired_keys_are_refused_as_such_only_with_the_right_key(self, service):
-        limited = service.users.reset_key("alice", ACT, expires_at=service.clock.time + 60)
+        limited = service.users.reset_key("alice", ACT, key_expires_at=service.clock.time + 60)
         assert service.logins.verify("alice", limited.key, HERE) == limited.user
         service.clock.time += 60
         for _ in range(2):

@@ -109,7 +109,7 @@ def test_users_that_two_services_add_at_the_same_time_get_different_ids(service,
 
 def test_changes_keep_the_identity_and_retirement_is_permanent(service, session):
     first = service.users.add(ALICE, ACT)
-    second = service.users.reset_key("alice", ACT, expires_at=9e9)
+    second = service.users.reset_key("alice", ACT, key_expires_at=9e9)
     assert second.key != first.key
     assert (second.user.id, second.user.key_number, second.user.key_expires_at) == (1, 2, 9e9)
     changed = service.users.update("alice", lambda user: replace(user, id=7, name="x", node_quota=4), ACT)

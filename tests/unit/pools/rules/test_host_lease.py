@@ -12,8 +12,8 @@ from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.host import Host, Identity, Leased
 from zkdeployment.pools.rules.host_lease import (
     HostBaseline,
-    LeaseObservation,
     LeaseProgress,
+    LeaseSnapshot,
     LeaseStage,
     SignedLease,
     VerifiedLease,
@@ -35,7 +35,7 @@ def host(**values):
 
 
 def progress(seen, *, lease=LEASE, version="r1", needs_version=True, has_acted=True):
-    observation = LeaseObservation(lease, seen, Cluster(version), has_acted)
+    observation = LeaseSnapshot(lease, seen, Cluster(version), has_acted)
     return lease_progress(observation, LEASE, needs_version=needs_version)
 
 

@@ -5,7 +5,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.service.views.services import (
-    WithheldReading,
+    WithheldSnapshot,
     withheld_of_host,
     withheld_of_service,
     withheld_services_view,
@@ -20,7 +20,7 @@ def shown(view):
 
 
 def test_withheld_services_are_listed_with_their_intents():
-    view = withheld_services_view(WithheldReading({FRONT, DB, VLAN, ("/other", "web")}, RECORDS))
+    view = withheld_services_view(WithheldSnapshot({FRONT, DB, VLAN, ("/other", "web")}, RECORDS))
     assert shown(view) == [
         ("/net/vlan12", "web", "ams/web", "applied"),
         ("/p1/shop/db", "db", "p1/store/v1/shop", "instantiated"),
@@ -30,13 +30,13 @@ def test_withheld_services_are_listed_with_their_intents():
         "/services/p1/shop/db",
         "/intents/p1/store/v1/shop",
     )
-    assert shown(withheld_services_view(WithheldReading({FRONT, DB}, RECORDS), "DB"))[0][0] == "/p1/shop/db"
-    assert shown(withheld_of_service(WithheldReading({FRONT, DB}, RECORDS), "/p1/shop/front")) == []
-    assert len(shown(withheld_of_service(WithheldReading({FRONT, DB}, RECORDS), "/p1/shop/db"))) == 1
+    assert shown(withheld_services_view(WithheldSnapshot({FRONT, DB}, RECORDS), "DB"))[0][0] == "/p1/shop/db"
+    assert shown(withheld_of_service(WithheldSnapshot({FRONT, DB}, RECORDS), "/p1/shop/front")) == []
+    assert len(shown(withheld_of_service(WithheldSnapshot({FRONT, DB}, RECORDS), "/p1/shop/db"))) == 1
 
 
 def test_a_host_misses_what_is_withheld_from_its_targets():
-    reading = WithheldReading({FRONT, DB, VLAN, ("/p1/shop/db", "h1")}, RECORDS)
+    reading = WithheldSnapshot({FRONT, DB, VLAN, ("/p1/shop/db", "h1")}, RECORDS)
     assert [path for path, *_ in shown(withheld_of_host(reading, Identity("h1", "h1", "web")))] == [
         "/net/vlan12",
         "/p1/shop/front/web",
@@ -47,12 +47,14 @@ def test_a_host_misses_what_is_withheld_from_its_targets():
 
 
 def test_a_long_list_is_cut():
-    view = withheld_services_view(WithheldReading({(f"/p1/shop/front/{n:03}", "web") for n in range(60)}, RECORDS))
+    view = withheld_services_view(
+        WithheldSnapshot({(f"/p1/shop/front/{n:03}", "web") for n in range(60)}, RECORDS)
+    )
     assert (len(view.services), view.more) == (50, 10)
 
 
 def test_a_service_that_left_its_intent_is_listed_with_the_act_that_releases_it():
     left = (LeftService("/other", None, ("p1", "store", "v1", "old"), "r1"),)
-    (service,) = withheld_of_service(WithheldReading({("/other", "web")}, RECORDS, left), "/other").services
+    (service,) = withheld_of_service(WithheldSnapshot({("/other", "web")}, RECORDS, left), "/other").services
     assert (service.subject, service.intent) == ("p1/store/v1/old", None)
     assert service.act == "zkdeployment intent release /other"
