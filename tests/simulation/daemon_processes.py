@@ -275,7 +275,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.agent.arm_failpoints": lambda _settings: None,
         "programs.agent.SystemdNotifier": _no_supervisor,
         "programs.syncer.SystemdNotifier": _no_supervisor,
-        "cli.process.SystemdNotifier": _no_supervisor,
+        "cli.leader.SystemdNotifier": _no_supervisor,
         "rollouts.measuring.MetricsServer": lambda _settings: SimulatedMetrics(world),
         "rollouts.program.open_commits": lambda _settings: contextlib.nullcontext(_Commits(world)),
         "programs.syncer.open_source": lambda *_args, **_options: world.repository,

@@ -11,7 +11,7 @@ import click
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.cli.process import leader_adapters
+from zkdeployment.cli.leader import leader_adapters
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.daemon import Promoter

@@ -11,7 +11,7 @@ import click
 
 from zkdeployment.base import log
 from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.cli.process import leader_adapters
+from zkdeployment.cli.leader import leader_adapters
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.publishing.acts.opening import open_commits, user_author
