@@ -43,12 +43,12 @@ from zkdeployment.programs.agent import build_agent
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox import zookeeper
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.zookeeper.nodes import _MultiRead
+from zkdeployment.zookeeper.reads import ReadRequest
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Set
 
 #: The requests that are no writes.
-_READS = (Exists, GetChildren, GetData, _MultiRead)
+_READS = (Exists, GetChildren, GetData, ReadRequest)
 
 #: The timeout of any wait in seconds, and the agents per process (more threads wait longer for their turn).
 _PATIENCE = 900

@@ -9,9 +9,10 @@ from kazoo.protocol import serialization
 from kazoo.protocol.serialization import MultiHeader, int_struct, read_acl, read_buffer, read_string
 
 from simulation.server_tree import Write
+from zkdeployment.zookeeper.nodes import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from simulation.ensemble import Server
 
@@ -68,7 +69,13 @@ def answer_write(request: Any, paths: Sequence[str], failures: list[Any] | None,
 def answer_read(request: Any, server: Server, watcher: Any) -> Any:
     """Return the answer to a read, which may be an exception, and set its watch."""
     if request.type == _MULTI_READ:
-        return [_read(read, server) for read in request.requests]
+        return [
+            answer
+            if read.type == serialization.GetChildren.type or isinstance(answer, Exception)
+            else Node.read(answer)
+            for read in _decode_reads(bytes(request.serialize()))
+            for answer in [_read(read, server)]
+        ]
     answer = _read(request, server)
     if getattr(request, "watcher", None):
         _watch(request, server, watcher, missing=isinstance(answer, Exception))
@@ -122,6 +129,17 @@ def _decode(body: bytes) -> list[Write]:
         header, offset = MultiHeader.deserialize(body, offset)
     return writes
 
+
+def _decode_reads(body: bytes) -> Iterator[Any]:
+    """Yield the reads of one request."""
+    header, offset = MultiHeader.deserialize(body, 0)
+    while not header.done:
+        path, offset = read_string(body, offset)
+        yield _READS[header.type](path, None)
+        header, offset = MultiHeader.deserialize(body, offset + 1)
+
+
+_READS = {read.type: read for read in (serialization.GetData, serialization.GetChildren)}
 
 _KINDS = {
     serialization.SetData.type: "set",

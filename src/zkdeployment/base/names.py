@@ -133,6 +133,7 @@ def _compiled(kind: NameKind) -> re.Pattern[str]:
     return re.compile(_RULES[kind].pattern)
 
 
+@functools.lru_cache(maxsize=1024)  # names of services and of nodes above them are checked many times in a row
 def is_name(kind: NameKind, text: str) -> bool:
     """Whether ``text`` is a valid name of this kind."""
     return _compiled(kind).fullmatch(text) is not None and printable(text) == text

@@ -25,7 +25,8 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read, unpack
+from zkdeployment.zookeeper.nodes import Node, unpack
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
 if TYPE_CHECKING:

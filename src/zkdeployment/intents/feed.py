@@ -12,7 +12,7 @@ from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
 from zkdeployment.intents.documents import IntentSubject, subject_text
 from zkdeployment.intents.rules.reality import FleetReports, fleet_reports
 from zkdeployment.intents.store import INTENTS, read_record, read_records, summary_of
-from zkdeployment.zookeeper.nodes import Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
 if TYPE_CHECKING:

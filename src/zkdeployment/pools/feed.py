@@ -30,10 +30,11 @@ from zkdeployment.pools.store.store import (
 )
 from zkdeployment.publishing.store.documents import decode_document, document_path
 from zkdeployment.service.users.user_store import USERS
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.machine.clock import Clock

@@ -24,10 +24,11 @@ from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.views import describe_rollout, rollout_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contender, queued
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.strategies.state import RolloutState

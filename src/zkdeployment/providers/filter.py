@@ -63,7 +63,8 @@ from zkdeployment.publishing.store.cluster import begun_tops, managed_tops
 from zkdeployment.tree.values import parent_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
-from zkdeployment.zookeeper.nodes import Node, Read, check_path, encode
+from zkdeployment.zookeeper.nodes import Node, check_path, encode
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError

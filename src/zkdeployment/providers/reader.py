@@ -10,7 +10,8 @@ from zkdeployment.providers.discovery import PROVIDERS, Discovery, discover, hos
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read, encode
+from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.session import Session, lookup, verb_session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 

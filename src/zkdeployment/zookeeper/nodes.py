@@ -1,36 +1,19 @@
-"""The data of nodes: properties in zc.zk's form, compressed records, reads that follow links, and many reads.
-
-Many reads are one request, ZooKeeper's ``multiRead`` (since 3.6), which kazoo does not support: most of the time
-of many single requests is spent in kazoo.
-"""
+"""The data of nodes: properties in zc.zk's form, compressed records, and reads that follow links."""
 
 from __future__ import annotations
 
 import json
 import re
 import zlib
-from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from kazoo.exceptions import EXCEPTIONS, KazooException
-from kazoo.protocol.serialization import (
-    GetChildren,
-    GetData,
-    MultiHeader,
-    int_struct,
-    read_buffer,
-    read_string,
-    stat_struct,
-)
-from kazoo.protocol.states import ZnodeStat
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from zkdeployment.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from zkdeployment.base.json_values import Properties, Value
+
 
 STRING_VALUE = "string_value"
 
@@ -136,8 +119,7 @@ def under(chroot: str, path: str) -> str:
     return chroot + path if path != "/" else chroot or path
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A node's data and metadata as read.
 
     ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data. ``changed``
@@ -156,20 +138,10 @@ class Node:
     child_changes: int = 0
 
     @classmethod
-    def read(cls, answer: tuple[bytes, Any]) -> Node:
-        """Return the node in kazoo's answer to ``get``."""
-        data, stat = answer
-        return cls(
-            data=data,
-            version=stat.version,
-            owner=stat.ephemeralOwner,
-            changed=stat.mzxid,
-            born=stat.czxid,
-            children=stat.numChildren,
-            created=stat.ctime / 1000,
-            modified=stat.mtime / 1000,
-            child_changes=stat.cversion,
-        )
+    def read(cls, answer: tuple[bytes, tuple[int, ...]]) -> Node:
+        """Return the node in kazoo's answer to ``get``: its data, and the fields of ZooKeeper's ``Stat``."""
+        data, (born, changed, created, modified, version, child_changes, _, owner, _, children, _) = answer
+        return cls(data, version, owner, changed, born, children, created / 1000, modified / 1000, child_changes)
 
     @property
     def properties(self) -> dict[str, Value]:
@@ -217,101 +189,3 @@ def _expand(data: bytes) -> bytes:
     if not expander.eof:
         raise ValueError("it is cut off, or too large")
     return unpacked
-
-
-_FAILED = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A read of a node's data, or of the names of its children."""
-
-    path: str
-    children: bool = False
-
-
-def read_together(client: Any, reads: Sequence[Read]) -> Any:
-    """Send reads as one request and return kazoo's future: a list of kazoo's answers or exceptions.
-
-    The reads may see different states; each sees the same state as the read before it, or a newer one. A server
-    older than 3.6 answers ``UnimplementedError`` and closes the connection.
-    """
-    result = client.handler.async_result()
-    request = _MultiRead(tuple(_request(client.chroot, read) for read in reads))
-    client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
-    return result
-
-
-def follow_each(
-    client: Any,
-    reads: Sequence[Read],
-    changed: Callable[[Any], None],
-    window: int,
-    wait: Callable[[Any, Read], Any],
-) -> Iterator[tuple[Read, Any]]:
-    """Send single reads with a watch each, ``window`` at a time, and yield each with its answer.
-
-    ZooKeeper sets no watches for reads in one request. ``wait`` returns the answer to a request of a read,
-    ``None`` for a missing node. Such a node is watched for its creation.
-    """
-    flying: deque[tuple[Read, Any]] = deque()
-    for read in [*reads, *[None] * window]:
-        if len(flying) >= window or (read is None and flying):
-            sent, result = flying.popleft()
-            answer = wait(result, sent)
-            while answer is None and wait(client.exists_async(sent.path, watch=changed), sent) is not None:
-                answer = wait(_send(client, sent, changed), sent)
-            yield sent, answer
-        if read is not None:
-            flying.append((read, _send(client, read, changed)))
-
-
-def _send(client: Any, read: Read, changed: Callable[[Any], None]) -> Any:
-    send = client.get_children_async if read.children else client.get_async
-    return send(read.path, watch=changed)
-
-
-def _request(chroot: str, read: Read) -> GetData | GetChildren:
-    return (GetChildren if read.children else GetData)(under(chroot, read.path), None)
-
-
-@dataclass(frozen=True)
-class _MultiRead:
-    """The request, with the methods that kazoo's connection calls."""
-
-    requests: tuple[GetData | GetChildren, ...]
-
-    type = 22
-
-    def serialize(self) -> bytearray:
-        """Return the body: a header before each read, and one after the last."""
-        body = bytearray()
-        for request in self.requests:
-            body += MultiHeader(request.type, False, -1).serialize() + request.serialize()
-        body += MultiHeader(-1, True, -1).serialize()
-        return body
-
-    def deserialize(self, body: bytes, offset: int) -> list[Any]:
-        """Return the answers in the order of the reads."""
-        answers: list[Any] = []
-        header, offset = MultiHeader.deserialize(body, offset)
-        while not header.done:
-            answer, offset = _read_answer(header.type, body, offset)
-            answers.append(answer)
-            header, offset = MultiHeader.deserialize(body, offset)
-        return answers
-
-
-def _read_answer(kind: int, body: bytes, offset: int) -> tuple[Any, int]:
-    if kind == GetData.type:
-        data, offset = read_buffer(body, offset)
-        return (data, ZnodeStat._make(stat_struct.unpack_from(body, offset))), offset + stat_struct.size
-    (number,) = int_struct.unpack_from(body, offset)
-    offset += int_struct.size
-    if kind == _FAILED:
-        return EXCEPTIONS.get(number, KazooException)(), offset
-    names = []
-    for _ in range(number):
-        name, offset = read_string(body, offset)
-        names.append(name)
-    return names, offset

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import math
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo import exceptions
-from kazoo.exceptions import EXCEPTIONS, KazooException
-from kazoo.protocol.serialization import (
-    CheckVersion,
-    Delete,
-    MultiHeader,
-    SetData,
-    Transaction,
-    int_struct,
-    write_buffer,
-    write_string,
-)
-from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.protocol.states import Callback
 from kazoo.retry import RetryFailedError
-from kazoo.security import ACL, OPEN_ACL_UNSAFE
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from zkdeployment.base.errors import (
     ConfigurationError,
@@ -37,12 +23,19 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.zookeeper import transactions
-from zkdeployment.zookeeper.access import kazoo_acl
 from zkdeployment.zookeeper.connection import Connection
-from zkdeployment.zookeeper.nodes import Node, Read, check_path, follow_each, read_together, under
+from zkdeployment.zookeeper.encoding import TransactionRequest, encode_acl, encode_transaction
+from zkdeployment.zookeeper.nodes import Node, check_path
+from zkdeployment.zookeeper.reads import Read, follow_each, read_together
 from zkdeployment.zookeeper.servers import Servers
-from zkdeployment.zookeeper.transactions import Create, Operation, TransactionError, check_failures, check_sizes
+from zkdeployment.zookeeper.transactions import (
+    Create,
+    Operation,
+    TransactionError,
+    check_data,
+    check_failures,
+    check_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,27 +43,14 @@ if TYPE_CHECKING:
     from zkdeployment.base.json_values import Lookup, Properties
 
 
-def _header(kind: int) -> bytes:
-    return bytes(MultiHeader(kind, False, -1).serialize())
-
-
-_CREATE, _SET, _DELETE, _CHECK = (
-    _header(request.type) for request in (CreateRequest, SetData, Delete, CheckVersion)
-)
-_END = bytes(MultiHeader(-1, True, -1).serialize())
-_FAILED = -1
-
-_LASTING, _EPHEMERAL = int_struct.pack(0), int_struct.pack(1)
-
-
 def send(client: Any, operations: Sequence[Operation]) -> Any:
     """Send operations as one request and return kazoo's future: the list of failures, empty after success.
 
     Raises ``ConfigurationError`` for a path and ``TreeError`` for data that ZooKeeper does not accept.
     """
-    acl = access_list(client)
-    request = _Request(_body(client.chroot, operations, acl))
-    check_sizes(operations, len(acl))
+    check_data(operations)
+    request = TransactionRequest(encode_transaction(client.chroot, operations, access_list(client)))
+    check_size(operations, len(request.body))
     result = client.handler.async_result()
     client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
     return result
@@ -78,54 +58,7 @@ def send(client: Any, operations: Sequence[Operation]) -> Any:
 
 def access_list(client: Any) -> bytes:
     """Return the access list of a new node in the request's form; by default everyone may do everything."""
-    return _access_list(tuple(client.default_acl or OPEN_ACL_UNSAFE))
-
-
-@functools.cache
-def _access_list(acl: tuple[ACL, ...]) -> bytes:
-    return bytes(int_struct.pack(len(acl))) + b"".join(
-        int_struct.pack(entry.perms) + write_string(entry.id.scheme) + write_string(entry.id.id) for entry in acl
-    )
-
-
-def _body(chroot: str, operations: Sequence[Operation], acl: bytes) -> bytearray:
-    body = bytearray()
-    for operation in operations:
-        path = write_string(under(chroot, check_path(operation.path)))
-        match operation:
-            case transactions.Create(_, data, ephemeral, own):
-                listed = _access_list(tuple(kazoo_acl(own))) if own else acl
-                body += _CREATE + path + write_buffer(data) + listed + (_EPHEMERAL if ephemeral else _LASTING)
-            case transactions.Set(_, data, version):
-                body += _SET + path + write_buffer(data) + int_struct.pack(version)
-            case transactions.Delete(_, version):
-                body += _DELETE + path + int_struct.pack(version)
-            case transactions.Check(_, version):
-                body += _CHECK + path + int_struct.pack(version)
-    return body + _END
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The request, with the methods that kazoo's connection calls."""
-
-    body: bytearray = field(repr=False)
-
-    type = Transaction.type
-
-    def serialize(self) -> bytearray:
-        """Return the body of the request."""
-        return self.body
-
-    def deserialize(self, body: bytes, offset: int) -> list[KazooException]:
-        """Return the failures: empty after success, else an exception for each operation."""
-        failures = []
-        header, offset = MultiHeader.deserialize(body, offset)
-        while header.type == _FAILED and not header.done:
-            (number,) = int_struct.unpack_from(body, offset)
-            failures.append(EXCEPTIONS.get(number, KazooException)())
-            header, offset = MultiHeader.deserialize(body, offset + int_struct.size)
-        return failures
+    return encode_acl(tuple(client.default_acl or OPEN_ACL_UNSAFE))
 
 
 #: Reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket pair
@@ -192,8 +125,7 @@ class Session(Connection):
 
     def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
         """Return the nodes as ``get_many`` does, and the last transaction that every read has seen."""
-        seen, nodes = self._read_many([Read(check_path(path)) for path in paths])
-        return seen, [None if answer is None else Node.read(answer) for answer in nodes]
+        return self._read_many([Read(check_path(path)) for path in paths])
 
     def get_in(self, paths: Iterable[str], *, requests: int) -> list[Node | None]:
         """Return nodes in the given order, read with at most ``requests`` requests for any number of nodes.
@@ -201,8 +133,7 @@ class Session(Connection):
         Only for small nodes, because the server builds the answer to each request in its memory.
         """
         wanted = [Read(check_path(path)) for path in paths]
-        _, nodes = self._read_many(wanted, together=max(1, math.ceil(len(wanted) / requests)))
-        return [None if answer is None else Node.read(answer) for answer in nodes]
+        return self._read_many(wanted, together=max(1, math.ceil(len(wanted) / requests)))[1]
 
     def look(
         self, nodes: Sequence[str], children: Sequence[str]
@@ -213,14 +144,14 @@ class Session(Connection):
             + [Read(check_path(path), children=True) for path in children]
         )
         return (
-            [None if answer is None else Node.read(answer) for answer in answers[: len(nodes)]],
+            answers[: len(nodes)],
             [None if names is None else sorted(names) for names in answers[len(nodes) :]],
         )
 
     def children_and_node(self, directory: str, path: str) -> tuple[list[str] | None, Node | None]:
         """Return the sorted names of a node's children, and another node, read in this order with one request."""
         _, (names, node) = self._read_many([Read(check_path(directory), children=True), Read(check_path(path))])
-        return None if names is None else sorted(names), None if node is None else Node.read(node)
+        return None if names is None else sorted(names), node
 
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         """Send many reads, a limited number at a time, and yield each with its answer (``None``: no such node).

@@ -11,9 +11,10 @@ from kazoo.protocol.states import EventType
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.machine.calls import SharedCall
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from zkdeployment.zookeeper.session import Session

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kazoo import exceptions
 
 from zkdeployment.base.cluster import INITIAL
-from zkdeployment.base.errors import ConflictError, DeniedError, TreeError
+from zkdeployment.base.errors import ConflictError, DeniedError, TreeError, ZkdeploymentError
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
@@ -98,7 +100,11 @@ def check_data(operations: Iterable[Operation]) -> None:
 def check_sizes(operations: Sequence[Operation], acl: int = 0) -> None:
     """Raise ``TreeError`` for data that is too large for a node, or operations too large for a transaction."""
     check_data(operations)
-    total = sum(size(operation, acl) for operation in operations)
+    check_size(operations, sum(size(operation, acl) for operation in operations))
+
+
+def check_size(operations: Sequence[Operation], total: int) -> None:
+    """Raise ``TreeError`` for operations whose ``total`` bytes are too many for a transaction."""
     if total > TRANSACTION_LIMIT:
         raise TreeError(f"{len(operations)} changes take {total} bytes; a transaction holds {TRANSACTION_LIMIT}")
 
@@ -133,6 +139,56 @@ def check_failures(operations: Sequence[Operation], failures: Sequence[exception
             raise denied(f"{verb} {operation.path}")
         reason = _REASONS.get(type(failure), type(failure).__name__)
         raise TransactionError(f"cannot {verb} {operation.path}: {reason}", operation.path)
+
+
+#: The transactions that are sent before the first answer; more of them would take no less time.
+_UNDER_WAY = 4
+
+#: Sends a transaction, and returns the function that waits for its end and raises its error.
+Begin: TypeAlias = "Callable[[Sequence[Operation]], Callable[[], None]]"
+
+
+def commit_each(begin: Begin, transactions: Iterable[Sequence[Operation]]) -> None:
+    """Commit transactions that do not depend on each other; send the next ones while earlier ones are executed.
+
+    ZooKeeper executes them in order. After an error, no more are sent, and the error is raised when all those that
+    were sent have ended: some of them may have been executed although an earlier one failed.
+    """
+    under_way: deque[Callable[[], None]] = deque()
+    try:
+        for operations in transactions:
+            if len(under_way) == _UNDER_WAY:
+                under_way.popleft()()
+            under_way.append(begin(operations))
+        while under_way:
+            under_way.popleft()()
+    except ZkdeploymentError:
+        for wait in under_way:
+            with contextlib.suppress(ZkdeploymentError):  # the first error is the cause
+                wait()
+        raise
+
+
+def commit_all_but_last(begin: Begin, transactions: Iterator[Sequence[Operation]]) -> Sequence[Operation]:
+    """Commit all transactions but the last one, and return the last one.
+
+    The first one has ended before the second is sent, and all of them have ended when this function returns: the
+    first one sets the mark that the others check, and the last one must not be executed unless all others were.
+    """
+    first, second = next(transactions), next(transactions, None)
+    if second is None:
+        return first
+    commit_each(begin, [first])
+    last = second
+
+    def others() -> Iterator[Sequence[Operation]]:
+        nonlocal last
+        for following in transactions:
+            yield last
+            last = following
+
+    commit_each(begin, others())
+    return last
 
 
 def make_skeleton(session: Session) -> None:

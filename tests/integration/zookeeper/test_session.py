@@ -26,7 +26,7 @@ from zkdeployment.base.errors import (
     TreeError,
     UnreachableError,
 )
-from zkdeployment.zookeeper.nodes import Read, _MultiRead
+from zkdeployment.zookeeper.reads import Read, ReadRequest
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import (
     NODE_LIMIT,
@@ -202,7 +202,7 @@ def create_nodes_to_read(session):
 def read_together(session, expected):
     waiting = deque(read for read, _ in expected)
     return [
-        (read, answer if answer is None else sorted(answer) if read.children else answer[0])
+        (read, answer if answer is None else sorted(answer) if read.children else answer.data)
         for read, answer in session.pipeline(waiting)
     ]
 
@@ -224,11 +224,11 @@ def test_many_reads_work_without_a_chroot(zookeeper_server):
     with Session(zookeeper_server.address) as session:
         answers = list(session.pipeline(deque([Read("/", children=True), Read("/zookeeper")] * 20)))
     assert "zookeeper" in answers[0][1]
-    assert answers[1][1][1].numChildren > 0
+    assert answers[1][1].children > 0
 
 
 def test_a_server_that_is_too_old_is_an_error(session, monkeypatch):
-    monkeypatch.setattr(_MultiRead, "type", 99)
+    monkeypatch.setattr(ReadRequest, "type", 99)
     with pytest.raises(UnreachableError, match=r"is too old: expected 3\.6 or later"):
         list(session.pipeline(deque([Read("/")] * 20)))
 

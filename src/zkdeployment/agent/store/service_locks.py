@@ -24,7 +24,8 @@ from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock, queued
-from zkdeployment.zookeeper.nodes import Node, Read, encode
+from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:

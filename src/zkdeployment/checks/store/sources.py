@@ -25,10 +25,11 @@ from zkdeployment.publishing.store.cluster import decode_published, published_re
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, late_read
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost

@@ -28,10 +28,11 @@ from zkdeployment.publishing.store.requests import read_refusals
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import call_safely
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, SharedReads, late_read
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.base.act import Act

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.publishing.records import SyncerReport
-    from zkdeployment.zookeeper.nodes import Node, Read
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.reads import Read
     from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 

@@ -31,10 +31,11 @@ from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contender, queued
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator
 
     from zkdeployment.base.inventory import KnownHost

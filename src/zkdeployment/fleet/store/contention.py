@@ -13,7 +13,8 @@ from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.zookeeper import contender_lock as locks
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.nodes import Node
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.transactions import Delete, TransactionError
 
 if TYPE_CHECKING:

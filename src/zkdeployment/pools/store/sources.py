@@ -16,7 +16,8 @@ from zkdeployment.publishing.store.cluster import in_force, maintenance_of
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.service.users.user_store import USERS, decode_user, user_path
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Read, unpack
+from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 if TYPE_CHECKING:

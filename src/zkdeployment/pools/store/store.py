@@ -37,7 +37,8 @@ from zkdeployment.pools.rules.usage import SessionUse, session_use
 from zkdeployment.publishing.store.cluster import read_maintenance
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read, encode, pack, unpack
+from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies, late_read
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, TransactionError
 

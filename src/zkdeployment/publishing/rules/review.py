@@ -73,7 +73,7 @@ def _linked_targets(tree: Tree, links: Iterable[tuple[str, str]]) -> Iterator[tu
 
 def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
     """Yield a warning for each misplaced ``n``, and for each node named ``deploy`` with capital letters."""
-    for path in [path for path in part if path[-7:].lower() == "/deploy"]:  # few nodes are left
+    for path in [path for path in part if path[-1] in "yY" and path[-7:].lower() == "/deploy"]:  # few are left
         name = path[-7:]
         if name == "/deploy" and not part[path]:
             continue

@@ -29,7 +29,8 @@ from zkdeployment.publishing.targets.services import decode_target, deploy_node,
 from zkdeployment.publishing.targets.systems import system_target
 from zkdeployment.tree.values import Tree
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read, encode_content, is_path, unpack
+from zkdeployment.zookeeper.nodes import Node, encode_content, is_path, unpack
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def walk(session: Session, paths: Sequence[str]) -> dict[str, Node]:
         if read.children:
             waiting.extend(Read(f"{read.path}/{name}") for name in sorted(answer))
             continue
-        node = nodes_by_path[read.path] = Node.read(answer)
-        if node.children:
+        nodes_by_path[read.path] = answer
+        if answer.children:
             waiting.append(Read(read.path, children=True))
     return nodes_by_path
 

@@ -5,6 +5,7 @@ A publication consists of sections, each of which reads its nodes and returns it
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 #: A transaction blocks the whole ensemble; this many small operations take about 20 ms.
 OPERATIONS_LIMIT = 2000
+
+#: The most operations of each transaction of a larger publication. While ZooKeeper executes one, the next ones are
+#: encoded, sent and checked; smaller and larger ones take longer.
+_SHARE = 500
 
 #: Bytes for the operations that every transaction of a large publication has in addition to its share.
 _RESERVE = 4096
@@ -94,7 +99,7 @@ def final_publication(publication: Publication, before: Before, sections: Sequen
 def transactions_for(
     before: Before, after: After, sections: Sequence[SectionWriter], acl: int = 0
 ) -> Iterator[Sequence[Operation]]:
-    """Return the transactions that write a publication, in order; commit the first and the last one alone.
+    """Yield the transactions that write a publication, in order, for ``commit_all_but_last``.
 
     A publication that fits is one transaction. Otherwise the first one invalidates the targets, lists the new
     top-level nodes and sets the mark ``importing``, which only the last one removes, with the new version: after a
@@ -107,8 +112,7 @@ def transactions_for(
     closing = [operation for one in made for operation in one.closing]
     check_data(work)
     check_sizes(closing, acl)
-    whole = [*work, *closing]
-    if len(whole) <= OPERATIONS_LIMIT and sum(size(operation, acl) for operation in whole) <= TRANSACTION_LIMIT:
+    if _fits(whole := [*work, *closing], acl):
         yield whole
         return
     opening = [operation for one in made for operation in one.opening]
@@ -142,9 +146,8 @@ def import_transactions(
     cluster = cluster_of(hosts)
     is_retried = cluster.retry is not None
     guard = changing_cluster(hosts, ClusterEvent.STOP) if is_retried else Check(paths.HOSTS, hosts.version)
-    pieces = list(chunks([guard, *first, *work], acl))
-    if len(pieces) < 2:
-        return pieces
+    if _fits(whole := [guard, *first, *work], acl):
+        return [whole]
     opened = advance(cluster, ClusterEvent.BEGIN, cluster.importing or BY_HAND)
     # The mark of an interrupted publication stays: only the next publication removes it.
     closed = advance(opened, ClusterEvent.REVERT) if cluster.importing is None else opened
@@ -153,6 +156,12 @@ def import_transactions(
     begun = [*begun, *first]
     check_sizes(begun, acl)
     return [begun, *others]
+
+
+def _fits(operations: Sequence[Operation], acl: int) -> bool:
+    """Whether operations fit into one transaction."""
+    few = len(operations) <= OPERATIONS_LIMIT
+    return few and sum(size(operation, acl) for operation in operations) <= TRANSACTION_LIMIT
 
 
 def _in_chunks(
@@ -170,7 +179,7 @@ def _in_chunks(
     yield opening
     hosts = nodes[paths.HOSTS]
     check = [] if hosts is None else [Check(paths.HOSTS, hosts.version + 1)]
-    for chunk in chunks(work, acl):
+    for chunk in chunks(work, acl, _SHARE):
         yield [*check, *chunk]
     opened = {operation.path: nodes[operation.path] for operation in opening}
     last = [_after_opening(operation, opened.keys()) for operation in closing]
@@ -186,13 +195,13 @@ def _after_opening(operation: Operation, opened: Collection[str]) -> Operation:
     return operation
 
 
-def chunks(operations: Sequence[Operation], acl: int) -> Iterator[list[Operation]]:
-    """Yield operations in lists that fit into one transaction each."""
+def chunks(operations: Sequence[Operation], acl: int, most: int = sys.maxsize) -> Iterator[list[Operation]]:
+    """Yield operations in lists that fit into one transaction each, ``most`` at the most."""
     chunk: list[Operation] = []
-    taken = 0
+    taken, limit = 0, min(OPERATIONS_LIMIT, most)
     for operation in operations:
         more = size(operation, acl)
-        if chunk and (taken + more > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= OPERATIONS_LIMIT):
+        if chunk and (taken + more > TRANSACTION_LIMIT - _RESERVE or len(chunk) >= limit):
             yield chunk
             chunk, taken = [], 0
         chunk.append(operation)

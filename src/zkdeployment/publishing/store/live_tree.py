@@ -12,6 +12,7 @@ from zkdeployment.tree.values import LiveNode, LiveTree, Tree, TreeChange, paren
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, check_path
 from zkdeployment.zookeeper.session import Session, lookup
+from zkdeployment.zookeeper.transactions import commit_all_but_last
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -131,7 +132,9 @@ class ZooKeeperLiveTree:
         acl = self._session.acl_size
         from zkdeployment.publishing.store.builder import import_transactions  # noqa: PLC0415  most verbs need less
 
-        for operations in import_transactions(change, versions, nodes, acl, withholding):
-            self._session.commit(*operations)
+        begin = self._session.begin
+        if made := import_transactions(change, versions, nodes, acl, withholding):
+            last = commit_all_but_last(lambda operations: begin(*operations), iter(made))
+            self._session.commit(*last)
         for role in sorted(roles):
             self._session.ensure(f"{paths.ROLE_LOCKS}/{role}")

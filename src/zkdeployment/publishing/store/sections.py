@@ -84,7 +84,7 @@ class TreeWriter(SectionWriter):
 
     def concerns_hosts(self, before: Before, publication: Publication) -> bool:
         """Whether the tree changes."""
-        return any(tree_operations(publication.change, publication.versions))
+        return bool(publication.change)
 
     def operations(self, before: Before, after: After) -> SectionOperations:
         """Return the operations on nodes of the tree; they fail if a node changed since it was read."""

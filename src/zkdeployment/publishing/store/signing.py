@@ -32,11 +32,12 @@ from zkdeployment.publishing.store.documents import (
 )
 from zkdeployment.publishing.targets.services import node_of_target
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
+    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import time
-from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
@@ -43,10 +42,10 @@ from zkdeployment.publishing.store.service_order import read_unfinished, remove_
 from zkdeployment.publishing.store.signing import FollowedBuckets, PublicationSigning, SignatureWriter
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
-from zkdeployment.zookeeper.transactions import Check, Delete, Operation
+from zkdeployment.zookeeper.transactions import Check, Delete, Operation, commit_all_but_last, commit_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.signing.standing import StandingPublication
@@ -72,9 +71,6 @@ def remove_unused_locks(session: Session, names: Collection[str], deployed: Coll
 
 
 T = TypeVar("T")
-
-#: The number of transactions of a publication that are sent before the first answer.
-_PENDING = 2
 
 
 class ZooKeeperPublications:
@@ -157,12 +153,10 @@ class ZooKeeperPublications:
         sections = self._sections(change)
         before = read_before(self.session, publication, sections)
         after = final_publication(publication, before, sections)
-        first, *others = transactions_for(before, after, sections, self.session.acl_size)
+        transactions = transactions_for(before, after, sections, self.session.acl_size)
         recent = recent_publications(paths.sequences(before.children[paths.HISTORY]))
-        if others:
-            self._commit([first])
-            self._commit(others[:-1])
-        finish = self._begin(others[-1] if others else first, releases=True)
+        last = commit_all_but_last(self._begin, transactions)
+        finish = self._begin(last, releases=True)
         listed = [*recent, paths.OUTPUTS, paths.AGENT_LOCKS]
         leftovers = _logging_errors(lambda: self.session.look((), listed)[1])  # sent meanwhile
         finish()
@@ -247,19 +241,9 @@ class ZooKeeperPublications:
             return False
         operations = self._signing.renewal(self.session, started, signed, kept=kept)
         check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
-        for chunk in chunks([*operations.parts, *operations.closing], self.session.acl_size):
-            self._commit([[*check, *chunk]])
+        pieces = chunks([*operations.parts, *operations.closing], self.session.acl_size)
+        commit_each(self._begin, ([*check, *piece] for piece in pieces))
         return True
-
-    def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
-        """Commit transactions in order, each under the lock; send the next while the previous one is executed."""
-        pending: deque[Callable[[], None]] = deque()
-        for operations in transactions:
-            if len(pending) == _PENDING:
-                pending.popleft()()
-            pending.append(self._begin(operations))
-        while pending:
-            pending.popleft()()
 
     def _begin(self, operations: Sequence[Operation], *, releases: bool = False) -> Callable[[], None]:
         """Send a transaction that is executed only under the lock; return a function that waits for its end.

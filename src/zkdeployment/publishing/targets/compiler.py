@@ -221,14 +221,15 @@ class _Compiler:
 
     def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
         """Add the controllers and targets among these nodes that have one of these names (``None``: all)."""
-        for path in paths:
-            above, name = parent_path(path), _target_name(path)
-            if only is not None and name not in only:
-                continue
+        for path in paths:  # this code runs for each node of the tree
+            above, _, name = path.rpartition("/")
             if above == "/roles":
-                self._add_controller(path)
-            elif name != path and above.endswith("/deploy") and above != "/deploy":
-                self._add(above.removesuffix("/deploy"), path, name)
+                if only is None or path in only:
+                    self._add_controller(path)
+            elif above[-7:] != "/deploy" or above == "/deploy" or path.startswith("/roles/"):
+                continue
+            elif only is None or name in only:
+                self._add(above[:-7], path, name)
 
     def _add(self, service_path: str, path: str, name: str) -> None:
         """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
@@ -246,11 +247,11 @@ class _Compiler:
             ):
                 self.services[service_path] = None
         service = self.services[service_path]
-        if problem := _target_problem(name):
+        if name not in self.targets and (problem := _target_problem(name)):
             self.problems.append(Problem(problem, path=path))
             return
         n = 1
-        if has_property(self.tree, path, "n"):
+        if self.tree.properties(path) and has_property(self.tree, path, "n"):
             try:
                 n = check_n(read_property(self.tree, path, "n"))
             except TreeError as error:

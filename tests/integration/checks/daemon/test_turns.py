@@ -43,7 +43,7 @@ def counted(session: Session) -> Iterator[Counter[str]]:
 
     def count(request: Any, result: Any) -> Any:
         name = type(request).__name__
-        counts["writes" if name == "_Request" else "reads"] += len(getattr(request, "requests", ())) or 1
+        counts["writes" if name == "TransactionRequest" else "reads"] += len(getattr(request, "reads", ())) or 1
         return call(request, result)
 
     client._call = count

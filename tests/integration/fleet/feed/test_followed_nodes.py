@@ -11,7 +11,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.publishing.signing.statement import digest_of
 from zkdeployment.publishing.store.signing import FollowedBuckets
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Read
+from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 from zkdeployment.zookeeper.transactions import Delete, Set
 

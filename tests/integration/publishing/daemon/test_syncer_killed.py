@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: With this limit, each publication below needs two transactions between the first and the last.
-LIMIT = 18
-TRANSACTIONS = 4
+#: With this limit, each publication below needs four transactions between the first and the last: all under way.
+LIMIT = 7
+TRANSACTIONS = 6
 
 #: Each write, before and after it.
 PLACES = [f"{when}:commit@{number}" for number in range(1, TRANSACTIONS + 1) for when in ("before", "after")]

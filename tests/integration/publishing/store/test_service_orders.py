@@ -95,8 +95,12 @@ def listed(session, monkeypatch):
     names, call = [], session._client._call
 
     def note(request, result):
-        reads = getattr(request, "requests", [request])
-        names.extend(read.path.rpartition("/")[2] for read in reads if isinstance(read, GetChildren))
+        reads = getattr(request, "reads", [request])
+        names.extend(
+            read.path.rpartition("/")[2]
+            for read in reads
+            if isinstance(read, GetChildren) or getattr(read, "children", False)
+        )
         return call(request, result)
 
     monkeypatch.setattr(session._client, "_call", note)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -228,13 +229,15 @@ class Killed(BaseException):
     """The syncer was killed at a write."""
 
 
-def kill_at(session, number, *, after):
+def kill_at(session, number, *, when):
+    """Kill the process before it sends a transaction, while that one is under way, or after it."""
     send, left = session.begin, [number]
 
     def begin(*operations: Operation):
         if not left[0]:
-            if after:
-                send(*operations)()
+            wait = None if when == "before" else send(*operations)
+            if when == "after":
+                wait()
             raise Killed
         left[0] -= 1
         return send(*operations)
@@ -255,7 +258,7 @@ def test_the_sequence_is_kept_while_a_large_publication_or_an_import_removes_the
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one", sequence=100))
     with Session(zookeeper) as doomed:
-        kill_at(doomed, 1, after=False)
+        kill_at(doomed, 1, when="before")
         with pytest.raises(Killed):
             ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", sequence=200))
     assert (store.published_state().published.revision, store.published_state().published.sequence) == (None, 100)
@@ -303,7 +306,7 @@ def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, m
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one", strategy=example()))
     with Session(zookeeper) as doomed:
-        kill_at(doomed, 2, after=True)
+        kill_at(doomed, 2, when="after")
         with pytest.raises(Killed):
             ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
     assert (read_strategy(store.session), store.published_state().published.strategy) == (
@@ -332,9 +335,9 @@ def test_a_damaged_strategy_is_an_error_and_is_replaced_by_the_next_publication(
     assert read_strategy(store.session) == example()
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("when", ["before", "under way", "after"])
 def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publication_succeeds(
-    zookeeper, session, store, monkeypatch, after
+    zookeeper, session, store, monkeypatch, when
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     small, two = shop(4), shop(9, version="2.0")
@@ -348,7 +351,7 @@ def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publ
     while not finished:
         with Session(zookeeper) as doomed:
             dying = ZooKeeperPublications(doomed)
-            kill_at(doomed, number, after=after)
+            kill_at(doomed, number, when=when)
             try:
                 dying.publish(publication(dying, two, "two"))
                 finished = True
@@ -377,8 +380,9 @@ def import_by_hand(session, tree):
     ZooKeeperLiveTree(session).import_tree(diff(live.tree, tree), roles=(), versions=live.versions)
 
 
+@pytest.mark.parametrize("when", ["under way", "after"])
 def test_a_killed_large_manual_import_deploys_nothing_until_the_next_publication(
-    zookeeper, session, store, monkeypatch
+    zookeeper, session, store, monkeypatch, when
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     small, two = shop(4), shop(9, version="2.0")
@@ -387,7 +391,7 @@ def test_a_killed_large_manual_import_deploys_nothing_until_the_next_publication
     while not finished:
         store.publish(publication(store, small, "one"))
         with Session(zookeeper) as doomed:
-            kill_at(doomed, number, after=True)
+            kill_at(doomed, number, when=when)
             try:
                 import_by_hand(doomed, two)
                 finished = True
@@ -498,7 +502,7 @@ def test_nodes_created_by_a_killed_import_are_recorded_until_a_publication(
         }
     )
     with Session(session.connection) as doomed:
-        kill_at(doomed, 3, after=False)
+        kill_at(doomed, 3, when="before")
         with pytest.raises(Killed):
             import_by_hand(doomed, more)
     published = store.published_state().published
@@ -548,11 +552,12 @@ def test_an_agent_that_reads_during_publications_gets_a_complete_revision_or_a_c
     assert seen
 
 
-def test_a_stop_during_a_large_publication_prevails(store, session, monkeypatch):
+@pytest.mark.parametrize("place", [1, 3])
+def test_a_stop_during_a_large_publication_prevails(store, session, monkeypatch, place):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "r1"))
     prepared = publication(store, shop(6), "r2")
-    send, left = session.begin, [3]
+    send, left = session.begin, [place]
 
     def begin(*operations: Operation):
         left[0] -= 1
@@ -564,7 +569,9 @@ def test_a_stop_during_a_large_publication_prevails(store, session, monkeypatch)
     session.begin = begin
     with pytest.raises(ConflictError):
         store.publish(prepared)
-    assert store.published_state().cluster == Cluster(None, importing="r2")
+    # A stop before the mark changes the version of /hosts just as the mark does: then nothing is written.
+    assert store.published_state().cluster == Cluster(None, importing=None if place == 1 else "r2")
+    assert (store.tree.live_tree().tree == shop(1)) is (place == 1)
     session.begin = send
     store.publish(publication(store, shop(6), "r3"))
     assert store.published_state().cluster == Cluster("r3")
@@ -578,8 +585,44 @@ def test_chunks_are_pipelined_but_the_first_and_the_final_transaction_are_not(se
     store.publish(publication(store, shop(6), "r1"))
     between = places[2:-2]
     assert places[:2] == places[-2:] == ["before", "after"]
-    assert between[:3] == ["before", "before", "after"]
-    assert between[-2:] == ["after", "after"]
+    assert between[:5] == ["before"] * 4 + ["after"]
+    assert between[-4:] == ["after"] * 4
+
+
+@pytest.mark.parametrize("way", ["publication", "import by hand"])
+def test_a_failure_beside_transactions_under_way_ends_all_of_them_and_leaves_the_mark(
+    store, session, other, monkeypatch, way
+):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
+    tree = shop(9)
+    store.publish(publication(store, shop(1), "r1"))
+    live, prepared = store.tree.live_tree(), publication(store, tree, "r2")
+    other.commit(Create("/shop/s0001", b"{}"))  # the first chunk creates it
+    begin, sent, ended = session.begin, [], []
+
+    def counted(*operations: Operation):
+        wait = begin(*operations)
+        sent.append(wait)
+
+        def finish():
+            ended.append(wait)
+            wait()
+
+        return finish
+
+    monkeypatch.setattr(session, "begin", counted)
+    by_hand = partial(store.tree.import_tree, diff(live.tree, tree), roles=(), versions=live.versions)
+    write = partial(store.publish, prepared) if way == "publication" else by_hand
+    with pytest.raises(ConflictError, match="cannot create /shop/s0001: it exists already"):
+        write()
+    assert len(sent) == 5, "the first one, and four under way"
+    assert sent == ended
+    mark = "r2" if way == "publication" else BY_HAND
+    assert store.published_state().cluster == Cluster("r1", importing=mark)
+    assert store.published_state().published.revision is None
+    store.publish(publication(store, tree, "r3"))
+    assert store.tree.live_tree().tree == tree
+    assert store.published_state().cluster == Cluster("r3")
 
 
 def test_an_unanswered_publication_is_an_error(store, session):
