@@ -112,7 +112,8 @@ class PublishedFleet:
             time.sleep(_INTERVAL)
 
 
-#: Seconds after the last key until the tree is checked.
+#: The most seconds after the last key until the tree is checked. The pause is as long as the last check took:
+#: checks take at most half of the time in which a person types.
 _PAUSE = 0.03
 
 #: The characters after which editors ask for completion.
@@ -165,6 +166,7 @@ class TreeLanguageServer(LanguageServer):
         self._trees: dict[Path, OpenTree] = {}
         self._shown: dict[Path, set[str]] = {}
         self._pending: asyncio.TimerHandle | None = None
+        self._pause = _PAUSE
         self._changed: set[Path] = set()
 
     def tree_of(self, path: str) -> OpenTree:
@@ -219,14 +221,15 @@ class TreeLanguageServer(LanguageServer):
         self._changed.add(tree.directory)
         if self._pending is not None:
             self._pending.cancel()
-        self._pending = asyncio.get_running_loop().call_later(_PAUSE, self._check)
+        self._pending = asyncio.get_running_loop().call_later(self._pause, self._check)
 
     def _check(self) -> None:
-        self._pending = None
+        self._pending, begin = None, time.perf_counter()
         changed, self._changed = self._changed, set()
         for directory in changed:
             self._trees[directory].refresh()
             self._publish(self._trees[directory])
+        self._pause = min(_PAUSE, time.perf_counter() - begin)
 
     def _publish(self, tree: OpenTree) -> None:
         """Publish the problems of a tree, file by file; files without problems get an empty list once."""
