@@ -210,10 +210,11 @@ def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str
         return {}
     not_successful = [name for name, verdict in verdicts.items() if verdict is not GroupVerdict.SUCCESS]
     others = frozenset[str]().union(*(rollout.members[name] for name in not_successful), state.late_joiners)
+    unfinished, present = (*NEXT_PHASE,), observation.present
     came = {
-        host: observation.present[host]
-        for host, progress in rollout.hosts.items()
-        if host not in others and progress in NEXT_PHASE and host in observation.present
+        host: present[host]
+        for host in rollout.hosts.keys() - others
+        if rollout.hosts[host] in unfinished and host in present
     }
     if not came:
         return {}
@@ -506,7 +507,7 @@ def grants(state: RolloutState) -> Mapping[str, Grant]:
     if state.active_phase is not None:
         task = state.active_phase.task
         entered.update(dict.fromkeys(state.active_phase.granted, Grant(task.group, task.phase)))
-    groups = _last_groups(state.rollout)
+    groups = _last_groups(state.rollout) if state.errors else {}
     withdrawn = {host: Grant(groups.get(host, ""), None, error) for host, error in state.errors.items()}
     withdrawn |= phases.tolerated(state)
     # After the end the other hosts have finished, or follow the cluster version.

@@ -170,9 +170,11 @@ def held_groups(rollout: Rollout) -> tuple[str, ...]:
 
 def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
     """Return the finished phases of a group, each with the hosts that still count as successful in the phase."""
+    progress = rollout.hosts
     for phase, rule in PHASE_RULES.items():
         submitted = rollout.progress[group].submitted.get(phase, ())
-        yield Task(group, phase, tuple(host for host in submitted if rollout.hosts[host] in rule.successful))
+        successful = (*rule.successful,)  # in contrast to a set, a tuple calls no function for each host
+        yield Task(group, phase, tuple([host for host in submitted if progress[host] in successful]))
 
 
 def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
@@ -224,6 +226,8 @@ def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[s
 
 def failed_ancestor(rollout: Rollout, name: str) -> str | None:
     """Return a failed group on which the named group depends, at any depth; ``None`` without one."""
+    if not any(GroupVerdict.FAILED in progress.verdicts.values() for progress in rollout.progress.values()):
+        return None
     parents = {group.name: group.depends_on for group in rollout.strategy.groups}
     seen: set[str] = set()
     waiting = [*parents[name]]
