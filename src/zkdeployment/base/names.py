@@ -26,6 +26,8 @@ RESERVED = frozenset({"hosts", "hosts-lock", "agent-locks", "role-locks", "zooke
 class NameKind(Enum):
     """The kinds of names; the value is the term that messages use."""
 
+    __hash__ = object.__hash__  # that of Enum is a function of Python, and kinds are looked up for each name
+
     NODE = "node name"
     SERVICE = "name of a service node or of a node above it"
     MARKED = "name of a node in a marker's file name"

@@ -34,11 +34,11 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The limit of ended sessions that are read.

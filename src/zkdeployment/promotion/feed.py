@@ -28,10 +28,10 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.zookeeper.nodes import Node
 
 #: The most characters of a sentence in an event.
 _LONGEST = 500

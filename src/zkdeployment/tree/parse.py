@@ -317,11 +317,12 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     offset = 0
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
-        if any(_EARLIER_LINE in problem.message or problem.message == _MIXED for problem in read.problems):
-            return None  # these problems depend on the text before the section
-        if not section.startswith("/") and (read.problems or read.tree.tops):
+        if read.problems:
+            if any(_EARLIER_LINE in problem.message or problem.message == _MIXED for problem in read.problems):
+                return None  # these problems depend on the text before the section
+            problems += (replace(problem, line=(problem.line or 0) + offset) for problem in read.problems)
+        if section[:1] != "/" and (read.problems or read.tree.tops):
             return None
-        problems += (replace(problem, line=(problem.line or 0) + offset) for problem in read.problems)
         sections[section] = read
         for top, part in read.tree.parts.items():
             if top in parts:

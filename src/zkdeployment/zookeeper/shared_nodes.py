@@ -14,9 +14,9 @@ from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.zookeeper.reads import Read
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

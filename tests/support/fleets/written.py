@@ -114,7 +114,7 @@ class WrittenFleet:
                     origin=Origin(author, subject, at - 60.0),
                     hosts=hosts,
                     nodes=len(change.paths),
-                    versions=changed_versions(compile_targets(before.tree)[0], targets),
+                    versions=changed_versions(old := compile_targets(before.tree)[0], targets, {*old, *targets}),
                     results={result.host_id: result for result in results},
                     left_out=left_out,
                 ),

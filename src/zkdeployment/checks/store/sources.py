@@ -29,12 +29,12 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, late_read
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.json_values import Properties
     from zkdeployment.checks.ports import CheckSources
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

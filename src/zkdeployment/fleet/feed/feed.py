@@ -32,7 +32,6 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, SharedReads, late_read
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.base.act import Act
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

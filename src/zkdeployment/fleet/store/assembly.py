@@ -35,7 +35,6 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator
 
     from zkdeployment.base.inventory import KnownHost
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Published, Targets
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.zookeeper.nodes import Node
 
 T = TypeVar("T")
 

@@ -41,8 +41,9 @@ from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, with
 from zkdeployment.tree.values import LiveNode, LiveTree, Tree, TreeChange, top_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.publishing.rules.decision import Publish
     from zkdeployment.strategies.strategy import Strategy
@@ -170,20 +171,37 @@ class Draft:
         yield from self.documents.describe()
 
 
-def changed_versions(before: Targets, after: Targets) -> tuple[ServiceVersion, ...]:
-    """Return the first services, sorted by path, whose wanted versions change, with their new versions."""
-    old, new = _versions(before), _versions(after)
-    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+def changed_versions(before: Targets, after: Targets, affected: Collection[str]) -> tuple[ServiceVersion, ...]:
+    """Return the first services, sorted by path, whose wanted versions change, with their new versions.
+
+    Only the ``affected`` targets differ.
+    """
+    changing = {name: before.get(name, ()) for name in affected}, {name: after.get(name, ()) for name in affected}
+    old, new = map(_versions, changing)
+    candidates = {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
+    elsewhere: dict[str, set[str]] = {}
+    if candidates:
+        elsewhere = _versions(
+            {
+                name: found
+                for name, assignments in after.items()
+                if name not in changing[1] and (found := [one for one in assignments if one.path in candidates])
+            }
+        )
+    for path, versions in elsewhere.items():
+        old[path], new[path] = old.get(path, set()) | versions, new.get(path, set()) | versions
+    changed = sorted(path for path in candidates if old.get(path) != new.get(path))
     return tuple(ServiceVersion(path, ", ".join(sorted(new.get(path, ())))) for path in changed[:MOST_VERSIONS])
 
 
-def _versions(targets: Targets) -> dict[str, frozenset[str]]:
+def _versions(targets: Mapping[str, Sequence[Assignment]]) -> dict[str, set[str]]:
+    """Return the versions of services by path."""
     found: dict[str, set[str]] = {}
     for name, assignments in targets.items():
         for assignment in () if name.startswith("/") else assignments:
             if assignment.n:
                 found.setdefault(assignment.path, set()).add(assignment.version or assignment.package)
-    return {path: frozenset(versions) for path, versions in found.items()}
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +248,7 @@ class PreparedPublication:
                 forced=options.forced,
                 excluded=excluded,
                 nodes=len(draft.change.paths),
-                versions=changed_versions(draft.baseline.targets, draft.targets),
+                versions=changed_versions(draft.baseline.targets, draft.targets, draft.affected),
             ),
             strategy=strategy,
             documents=draft.documents.after,

@@ -37,12 +37,12 @@ from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import Publication
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -117,12 +117,12 @@ class ZooKeeperPublications:
 
     def hosts(self, sequence: int) -> FleetHosts:
         """Read all known hosts, and which of them still miss a service that they gain in a publication."""
-        listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence)]
-        names, known, awaited = (names or () for names in self.session.look((), listed)[1])
+        listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence), paths.MAINTENANCE]
+        names, known, awaited, maintained = (names or () for names in self.session.look((), listed)[1])
         hosts = read_hosts(self.session, names)
         absent = read_inventories(self.session, set(known) - {host.identity.id for host in hosts})
         unfinished = read_unfinished(self.session, sequence, awaited)
-        maintenance = frozenset(read_maintenance(self.session, time.time()))
+        maintenance = frozenset(read_maintenance(self.session, time.time(), maintained))
         return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished, maintenance)
 
     def lock(self) -> ContenderLock:

@@ -233,19 +233,8 @@ class _Compiler:
 
     def _add(self, service_path: str, path: str, name: str) -> None:
         """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
-        if service_path not in self.services:
-            if not has_property(self.tree, service_path, "type"):
-                self._note_missing_type(service_path, path)
-                return
-            if is_system(self.tree, service_path):
-                self._add_system(service_path, path, name)
-                return
-            self.services[service_path], problems = read_service(self.tree, service_path)
-            self.problems += problems
-            if (read := self.services[service_path]) is not None and not self._add_digest(
-                service_path, read.rerun
-            ):
-                self.services[service_path] = None
+        if service_path not in self.services and not self._read_service(service_path, path, name):
+            return
         service = self.services[service_path]
         if name not in self.targets and (problem := _target_problem(name)):
             self.problems.append(Problem(problem, path=path))
@@ -260,10 +249,28 @@ class _Compiler:
         if service is not None:
             self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
 
+    def _read_service(self, service_path: str, path: str, name: str) -> bool:
+        """Read a service with the target ``path``; return whether its node is that of a service, valid or not.
+
+        The target ``name`` of a system node is added.
+        """
+        if not has_property(self.tree, service_path, "type"):
+            self._note_missing_type(service_path, path)
+            return False
+        if is_system(self.tree, service_path):
+            self._add_system(service_path, path, name)
+            return False
+        service, problems = read_service(self.tree, service_path)
+        self.problems += problems
+        is_valid = service is not None and self._add_digest(service_path, service.rerun)
+        self.services[service_path] = service if is_valid else None
+        return True
+
     def _assignment(self, path: str, service: Service, n: int) -> Assignment:
         """Return the assignment of a service; targets with the same number of instances share it."""
-        if (path, n) not in self.made:
-            self.made[path, n] = Assignment(
+        made = self.made.get((path, n))
+        if made is None:
+            made = self.made[path, n] = Assignment(
                 path=path,
                 n=n,
                 package=service.package,
@@ -278,7 +285,7 @@ class _Compiler:
                 registers_one=service.registers_one,
                 reboot_allowed=service.reboot_allowed,
             )
-        return self.made[path, n]
+        return made
 
     def _add_system(self, node: str, path: str, name: str) -> None:
         """Add one target of a system node: ``path`` is ``NODE/deploy/NAME``."""

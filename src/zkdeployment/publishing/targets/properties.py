@@ -71,6 +71,7 @@ class NodeReader:
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
         self._path = path
+        self._given = tree.properties(path) or {}
         self.problems: list[Problem] = []
 
     def attempt(self, read: Callable[[], T]) -> T | None:
@@ -87,7 +88,9 @@ class NodeReader:
 
     def optional(self, name: str, check: Callable[[Value], T]) -> T | None:
         """Return the checked value of a property; ``None`` if it is missing or invalid."""
-        return self.required(name, check) if has_property(self._tree, self._path, name) else None
+        if name not in self._given and name + PROPERTY_LINK not in self._given:
+            return None
+        return self.required(name, check)
 
     def add(self, message: str) -> None:
         """Note a problem of the node."""

@@ -334,14 +334,18 @@ def test_a_record_has_the_versions_of_the_services_that_change():
     after = {"a": (assigned("/x", "2"), assigned("/y", "1")), "b": (assigned("/x", "1"), assigned("/w", None))}
     after |= {"/roles/a": (assigned("/roles/a", "9"),), "c": (assigned("/off", "1", 0),)}
 
-    assert changed_versions(before, after) == (
+    every, affected = before.keys() | after.keys(), {"a", "b", "/roles/a", "c"}
+    before["d"] = after["d"] = (assigned("/v", "5"),)
+    after["c"] += (assigned("/v", "5"),)
+    assert changed_versions(before, after, affected) == changed_versions(before, after, every | {"d"})
+    assert changed_versions(before, after, affected) == (
         ServiceVersion("/w", "w-app"),
         ServiceVersion("/x", "1, 2"),
         ServiceVersion("/z", ""),
     )
     many = {"a": tuple(assigned(f"/s{number:03}", "1") for number in range(MOST_VERSIONS + 1))}
-    assert [each.path for each in changed_versions({}, many)][-1] == f"/s{MOST_VERSIONS - 1:03}"
-    assert changed_versions(before, before) == ()
+    assert [each.path for each in changed_versions({}, many, many)][-1] == f"/s{MOST_VERSIONS - 1:03}"
+    assert changed_versions(before, before, before) == ()
 
 
 def test_all_errors_of_a_text_forbid_its_publication():

@@ -6,6 +6,8 @@ running git ends with its reader, at the latest with this process.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import select
 import tempfile
@@ -262,7 +264,7 @@ def _read(objects: ObjectReader, entries: Sequence[TreeEntry]) -> Iterator[Sourc
 
 #: The most unanswered requests; together they are smaller than a pipe, so that neither side blocks the other.
 _WINDOW = 400
-_CHUNK = 1 << 16
+_CHUNK = 1 << 20
 
 _DIRECTORY = "040000"
 
@@ -349,6 +351,8 @@ class LastingReader:
             self._end()
             self._process, self._identity = git.start("cat-file", "--batch-command"), identity
             self._end_process = weakref.finalize(self, _end, self._process.proc)
+            with contextlib.suppress(OSError):  # the limit of the user's pipes: a smaller one is only slower
+                fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _CHUNK)
 
     def _end(self) -> None:
         self._end_process()
