@@ -96,7 +96,7 @@ def _reading(server: ZooKeeperServer, hosts: int, rounds: int) -> Result:
         value=best(ours),
         against="one request at a time",
         reference=one_by_one,
-        at_least=3,
+        at_least=40,
     )
 
 

@@ -16,6 +16,7 @@ class Scale:
     ``hosts`` are the sizes of the trees (five nodes a host), ``watchers`` and ``agents`` the sizes of the fleets,
     ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds; ensembles
     are compared in ``turns`` turns in each round.
+    ``grown_nodes`` and ``grown_hosts`` are the sizes of the trees and fleets whose growth is measured.
     ``carried`` are the sizes of the fleets of one server, ``spread`` the numbers of sessions of an ensemble, and
     ``real`` is the number of agents of a sandbox.
     """
@@ -28,6 +29,8 @@ class Scale:
     carried: tuple[int, ...]
     spread: tuple[int, ...]
     real: int
+    grown_nodes: tuple[int, ...]
+    grown_hosts: tuple[int, ...]
     turns: int = 30
 
 
@@ -41,6 +44,8 @@ SCALES = {
         carried=(1000, 3000, 10_000),
         spread=(20_000, 40_000),
         real=20,
+        grown_nodes=(1000, 5000, 25_000, 100_000),
+        grown_hosts=(1000, 10_000, 30_000),
     ),
     "quick": Scale(
         hosts=(1000,),
@@ -51,9 +56,21 @@ SCALES = {
         carried=(1000,),
         spread=(3000,),
         real=5,
+        grown_nodes=(1000, 5000, 25_000),
+        grown_hosts=(1000, 5000),
     ),
     "tiny": Scale(
-        hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1, turns=1, carried=(20,), spread=(30,), real=1
+        hosts=(20,),
+        watchers=(20,),
+        agents=(3,),
+        large=500,
+        rounds=1,
+        turns=1,
+        carried=(20,),
+        spread=(30,),
+        real=1,
+        grown_nodes=(100, 300),
+        grown_hosts=(20, 60),
     ),
 }
 

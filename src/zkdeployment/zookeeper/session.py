@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo import exceptions
+from kazoo.exceptions import KazooException
 from kazoo.protocol.states import Callback
 from kazoo.retry import RetryFailedError
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -61,12 +62,14 @@ def access_list(client: Any) -> bytes:
     return encode_acl(tuple(client.default_acl or OPEN_ACL_UNSAFE))
 
 
-#: Reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket pair
-#: for each request and blocks forever when a lost connection leaves some 270 of them unread.
+#: Single reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket
+#: pair for each request and blocks forever when a lost connection leaves some 270 of them unread.
 WINDOW = 100
 
-#: The number of reads that are sent as one request.
-TOGETHER = 25
+#: The number of reads that are sent as one request, and of such requests in flight. The server builds the answer
+#: to each request in its memory.
+TOGETHER = 50
+_REQUESTS = 4
 
 _AGAIN = 1.0  # seconds between two attempts at cleaning up
 
@@ -226,22 +229,18 @@ class Session(Connection):
         flying: deque[tuple[list[Read], Any]] = deque()
         self._get_ready(time.monotonic() + self.call_timeout)
         while waiting or flying:
-            while waiting and len(flying) < WINDOW // TOGETHER:
+            while waiting and len(flying) < _REQUESTS:
                 reads = [waiting.popleft() for _ in range(min(together, len(waiting)))]
                 flying.append((reads, read_together(self._client, reads)))
             reads, sent = flying.popleft()
-            yield from zip(reads, self._answers(reads, sent), strict=True)
+            answers = self._answer(sent, time.monotonic() + self.call_timeout)
+            for read, answer in zip(reads, answers, strict=True):
+                yield read, self._missing(answer, read) if isinstance(answer, KazooException) else answer
 
-    def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
-        """Yield the answers to reads that were sent as one request."""
-        answers = self._answer(sent, time.monotonic() + self.call_timeout)
-        for read, answer in zip(reads, answers, strict=True):
-            if isinstance(answer, exceptions.NoNodeError):
-                yield None
-            elif isinstance(answer, exceptions.KazooException):
-                raise self._failure(answer, f"read {read.path}")
-            else:
-                yield answer
+    def _missing(self, error: KazooException, read: Read) -> None:
+        """Return ``None`` for a missing node; raise our error for other errors of a read."""
+        if not isinstance(error, exceptions.NoNodeError):
+            raise self._failure(error, f"read {read.path}")
 
     def sync(self) -> None:
         """Wait until reads see everything that any client wrote before this call."""

@@ -212,7 +212,7 @@ def test_many_reads_take_few_requests_and_have_the_same_answers(session, monkeyp
     sent = sent_requests(session, monkeypatch)
     assert read_together(session, expected) == expected
     assert len(expected) == 135
-    assert len(sent) == 6
+    assert len(sent) == 3
 
 
 def test_a_node_is_the_same_whether_read_alone_or_with_others(session):
