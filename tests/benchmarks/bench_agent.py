@@ -122,8 +122,8 @@ def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterato
     ours, floor = agent.memory_full_info(), bare.memory_full_info()
     against = "process with a bare client"
     for work, value, reference, at_most in (
-        ("idle agent's memory", ours.rss, floor.rss, 1.8),
-        (_PRIVATE, ours.uss, floor.uss, 1.8),
+        ("idle agent's memory", ours.rss, floor.rss, 1.5),
+        (_PRIVATE, ours.uss, floor.uss, 1.5),
     ):
         yield Result(
             work=work,

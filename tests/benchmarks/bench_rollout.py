@@ -102,7 +102,7 @@ def _decision(strategy: Strategy, hosts: Mapping[str, Facts], size: str, rounds:
         value=best(ours),
         against="all again with sets",
         reference=best(plain),
-        at_least=10,
+        at_least=12,
     )
     yield Result(work="state of a rollout", size=size, value=len(encode_state(state)) / 1000, unit="kB")
 

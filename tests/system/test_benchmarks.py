@@ -10,8 +10,8 @@ from benchmarks.results import HEADINGS, SCALES, Result
 from support.commands import run
 from support.fresh_checkout import environment, make_checkout
 
-#: The benchmarks of each commit: one without ZooKeeper, and one with it.
-QUICK = ("parse", "watches")
+#: The benchmarks of each commit, which take a few seconds together.
+QUICK = ("editor", "growth", "parse", "promotion", "rollout", "start", "watches")
 OTHERS = tuple(name for name in NAMES if name not in QUICK)
 
 
