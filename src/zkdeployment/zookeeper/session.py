@@ -235,10 +235,14 @@ class Session(Connection):
             reads, sent = flying.popleft()
             answers = self._answer(sent, time.monotonic() + self.call_timeout)
             for read, answer in zip(reads, answers, strict=True):
-                yield read, self._missing(answer, read) if isinstance(answer, KazooException) else answer
+                if isinstance(answer, KazooException):
+                    self._require_missing(answer, read)
+                    yield read, None
+                else:
+                    yield read, answer
 
-    def _missing(self, error: KazooException, read: Read) -> None:
-        """Return ``None`` for a missing node; raise our error for other errors of a read."""
+    def _require_missing(self, error: KazooException, read: Read) -> None:
+        """Raise our error for the failure of a read, unless its node is missing."""
         if not isinstance(error, exceptions.NoNodeError):
             raise self._failure(error, f"read {read.path}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 from kazoo import exceptions
 
@@ -31,8 +31,7 @@ TRANSACTION_LIMIT = 800_000
 _OVERHEAD = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Create a node, which must not exist; ``acl`` is its access list, by default that of the session."""
 
     path: str
@@ -41,8 +40,7 @@ class Create:
     acl: tuple[AclEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     """Replace the data of a node, which must exist at ``version``."""
 
     path: str
@@ -68,6 +66,8 @@ class Check:
     data: ClassVar[bytes] = b""
 
 
+#: Creations and sets are tuples, because a publication of a large tree makes tens of thousands of them. The others
+#: are not, because tuples with equal fields are equal.
 Operation: TypeAlias = Create | Set | Delete | Check
 
 
@@ -83,8 +83,10 @@ def size(operation: Operation, acl: int = 0) -> int:
     """Return the approximate bytes of an operation in a transaction; ``acl`` are those of the session's list."""
     listed = 0
     if isinstance(operation, Create):
-        listed = sum(len(entry.scheme) + len(entry.identity) + 12 for entry in operation.acl) or acl
-    return len(operation.path.encode()) + len(operation.data) + listed + _OVERHEAD
+        own = operation.acl
+        listed = sum(len(entry.scheme) + len(entry.identity) + 12 for entry in own) if own else acl
+    path = operation.path
+    return (len(path) if path.isascii() else len(path.encode())) + len(operation.data) + listed + _OVERHEAD
 
 
 def check_data(operations: Iterable[Operation]) -> None:

@@ -6,7 +6,6 @@ A publication consists of sections, each of which reads its nodes and returns it
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterEvent, advance
@@ -191,7 +190,7 @@ def _in_chunks(
 def _after_opening(operation: Operation, opened: Collection[str]) -> Operation:
     """Return a closing operation that expects one more version of a node that the opening wrote."""
     if operation.path in opened and isinstance(operation, Set):
-        return replace(operation, version=operation.version + 1)
+        return operation._replace(version=operation.version + 1)
     return operation
 
 

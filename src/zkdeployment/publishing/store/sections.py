@@ -59,8 +59,9 @@ def existing(before: Before, path: str) -> Node:
 
 def tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator[Operation]:
     """Yield the operations on the tree: parents are created before children, and deleted after them."""
-    for path in sorted(change.create):
-        yield Create(path, encode(change.create[path]))
+    create = change.create
+    for path in sorted(create):  # most of many nodes have no properties
+        yield Create(path, encode(properties) if (properties := create[path]) else b"")
     for path in sorted(change.update):
         yield Set(path, encode(change.update[path]), versions.get(path, ANY_VERSION))
     for path in sorted(change.delete, reverse=True):
