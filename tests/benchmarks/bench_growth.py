@@ -1,6 +1,6 @@
 """Measures how the time of work grows with the nodes of a tree and with the hosts of a fleet.
 
-The exponent is the slope of the times over the sizes, both on logarithmic scales: 1 is linear growth, 0 is none.
+The exponent is the slope of the times over the sizes, both on logarithmic scales: 1 means linear growth, 0 no growth.
 Each size has a server of its own.
 """
 
