@@ -1,7 +1,7 @@
 """Measures how the time of work grows with the nodes of a tree and with the hosts of a fleet.
 
-The exponent is the slope of the times over the sizes, both on logarithmic scales: 1 means linear growth, 0 no growth.
-Each size has a server of its own.
+The exponent is the slope of the times over the sizes, both on logarithmic scales: 1 means linear growth, 0 no
+growth. Each size has a server of its own.
 """
 
 from __future__ import annotations

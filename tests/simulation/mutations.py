@@ -39,7 +39,7 @@ from zkdeployment.strategies.criteria import HEALTHY_CHECKS, Judgement
 from zkdeployment.strategies.group_analysis import METRICS
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
-from zkdeployment.zookeeper.transactions import Check, Delete, Set
+from zkdeployment.zookeeper.transactions import Check, Delete, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,15 +69,21 @@ def no_compare_and_set() -> Iterator[None]:
     send = session_module.send
 
     def blind(client: Any, operations: Any) -> Any:
-        loose = [
-            replace(operation, version=-1) if isinstance(operation, Set | Delete) else operation
-            for operation in operations
-            if not isinstance(operation, Check)
-        ]
+        loose = [_unchecked(operation) for operation in operations if not isinstance(operation, Check)]
         return send(client, loose)
 
     with mock.patch.object(session_module, "send", blind):
         yield
+
+
+def _unchecked(operation: Operation) -> Operation:
+    """Return an operation that succeeds at any version of its node."""
+    match operation:
+        case Set(path, data):
+            return Set(path, data)
+        case Delete(path):
+            return Delete(path)
+    return operation
 
 
 @contextlib.contextmanager
