@@ -95,12 +95,12 @@ class Checks:
         self.findings += _unwanted(call, tree)
         self.findings += self._brackets.began(call, is_controlled=_is_controlled(call, tree))
         self._precedence.began(began, tree)
-        lock = _lock_of(call, tree)
+        lock = lock_of(call, tree)
         if lock is not None:
             self.findings += [
                 f"two scripts under the lock of {lock}: {other} runs, {call} begins"
                 for other in self._running
-                if (other_tree := self._tree(other.revision)) is not None and _lock_of(other, other_tree) == lock
+                if (other_tree := self._tree(other.revision)) is not None and lock_of(other, other_tree) == lock
             ]
         self._running.add(call)
 
@@ -124,7 +124,11 @@ class Checks:
             for began in self._begun:
                 since = max(self._stop.time, self._thawed.get(began.call.host, 0.0))
                 is_late = since + GRACE < began.time <= seen.since
-                if is_late and not self._ignores_stops(began.call) and not _is_retried(began.call, seen):
+                if (
+                    is_late
+                    and not ignores_stops(began.call, self._tree(began.call.revision))
+                    and not _is_retried(began.call, seen)
+                ):
                     self.findings.append(f"{began.call} began {began.time - self._stop.time:.1f} s after the stop")
         else:
             self._stop = seen if seen.version is None else None
@@ -135,11 +139,6 @@ class Checks:
             )
         if seen.retry is not None and not self._is_attacked:
             self.findings += [f"a retry of {seen.retry[0]} {problem}" for problem in _broken_retry(seen)]
-
-    def _ignores_stops(self, call: ScriptCall) -> bool:
-        """Whether a script belongs to a bracket: a stop does not interrupt the work under a role's lock."""
-        tree = self._tree(call.revision)
-        return tree is not None and _is_controlled(call, tree)
 
     @see.register
     def _(self, seen: ReportsSeen) -> None:
@@ -201,6 +200,11 @@ class Checks:
         self.findings.append(f"{logged.daemon} does not handle an error: {logged.error}")
 
 
+def ignores_stops(call: ScriptCall, tree: PushedTree | None) -> bool:
+    """Whether a script belongs to a bracket: a stop does not interrupt the work under a role's lock."""
+    return tree is not None and _is_controlled(call, tree)
+
+
 def _is_retried(call: ScriptCall, seen: ClusterSeen) -> bool:
     """Whether a retry permits a script although the fleet is stopped."""
     return seen.retry == (call.host, call.revision)
@@ -240,7 +244,7 @@ def _is_controlled(call: ScriptCall, tree: PushedTree) -> bool:
     return call.is_bracket or tree.hosts[call.host].controller is not None
 
 
-def _lock_of(call: ScriptCall, tree: PushedTree) -> str | None:
+def lock_of(call: ScriptCall, tree: PushedTree) -> str | None:
     """Return the lock under which a script has to run; ``None`` if it may need no lock.
 
     The end of a removed service needs no lock. A host with a controller ends a service under the lock of its role,

@@ -20,6 +20,7 @@ from chaos.plan import ACTS, KINDS, draw_plan
 from chaos.round import Round
 from chaos.trace import Trace, say
 from chaos.world import SERVERS, World
+from histories.checker import judge, read_history
 from support.sandboxes import ended_with_the_tests
 from zkdeployment.base import log
 from zkdeployment.zookeeper.session import Session
@@ -85,7 +86,13 @@ def _play(world: World, wanted: argparse.Namespace, seed: int) -> tuple[Sequence
                 say(", ".join(f"{kind}: {kinds[kind]}" for kind in KINDS if kinds[kind]))
                 say(f"seed {seed}: {number} rounds, {checks.scripts} scripts: all invariants held")
                 break
-    return checks.findings, number
+    return [*checks.findings, *_judged(world)], number
+
+
+def _judged(world: World) -> list[str]:
+    """Return what the checker of histories finds, which shares no code with the checks."""
+    with world.trace.file.with_name("history").open(encoding="utf-8") as lines:
+        return [f"the history: {finding}" for finding in judge(read_history(lines))]
 
 
 def _plan(wanted: argparse.Namespace, seed: int, number: int) -> Sequence:

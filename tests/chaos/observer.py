@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from chaos.histories import HistoryWriter
 from chaos.observations import (
     AgentEnded,
     Attacked,
@@ -50,6 +51,7 @@ class Observer:
     def __init__(self, world: World, checks: Checks, session: Session) -> None:
         self._world = world
         self._checks = checks
+        self._history = HistoryWriter(world.trace.file.with_name("history"), world.repository.tree)
         self._session = session
         self._lock = threading.RLock()
         self._reading = threading.Lock()
@@ -63,6 +65,7 @@ class Observer:
     def see(self, observation: Observation) -> None:
         """Check an observation, and trace a finding."""
         with self._lock:
+            self._history.see(observation)
             before = len(self._checks.findings)
             self._checks.see(observation)
             for finding in self._checks.findings[before:]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulation.themes import THEMES
@@ -49,6 +50,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="NAME",
         help="take out each mechanism of safety, put back each old defect, and show the first seed that finds it",
     )
+    parser.add_argument("--history", type=Path, metavar="FILE", help="with --seed: write the history to this file")
     parser.add_argument("--calm", action="store_true", help="one publication without faults")
     return parser.parse_args(arguments)
 

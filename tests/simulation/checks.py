@@ -99,6 +99,7 @@ class Checks:
         """Check a script that starts: alone under its lock, wanted, and not after a stop."""
         self._world.trace(f"script starts: {call}")
         self.scripts += 1
+        self._write_start(call)
         machine = call.machine
         if machine.recorded_version is not None:
             self.fail(f"{machine.name} runs {call} while its file says version {machine.recorded_version}")
@@ -137,6 +138,7 @@ class Checks:
     def script_ended(self, call: ScriptCall) -> None:
         """Note that a script has ended."""
         self._world.trace(f"script ends{' with a failure' if call.fails else ''}: {call} on {call.machine.name}")
+        self._world.history.script_ended(call)
         self.brackets.script_ended(call)
         self.groups.script_ended(call, self._commit(call.revision))
         for lock, active in list(self._active.items()):
@@ -409,8 +411,11 @@ class Checks:
             self._world.trace(f"the cluster version is {version}")
             if is_stopped:
                 self._world.operators.stopped()
-        is_resumed = stops is not None and stops.children and version in self._world.repository.commits
-        if stops is not None and is_resumed and not self._world.attacker.strikes:
+        is_trusted = version in self._world.repository.commits and not self._world.attacker.strikes
+        if hosts is not None:
+            recorded = sorted(stops.children) if stops is not None and is_trusted else None
+            self._world.history.cluster_changed(version, recorded)
+        if stops is not None and stops.children and is_trusted:
             self.fail(f"a stop is on record, but the fleet runs at {version}: {', '.join(stops.children)}")
 
     # The end
@@ -448,6 +453,17 @@ class Checks:
             if properties != commit.tree.nodes[call.path]:
                 self.fail(f"{call.machine.name} runs {call} with properties that no syncer signed: {properties}")
 
+    def _write_start(self, call: ScriptCall) -> None:
+        process, now = call.machine.process(), self._world.now
+        disturbed = self._world.network.disturbed_until(process)
+        last = process.frozen_until if disturbed > now else disturbed
+        self._world.history.script_started(
+            call,
+            self._lock_of(call),
+            reachable=max(last, self.retries.ended(call.machine.name)),
+            despite_stop=call.is_bracket or self._controller_of(call) is not None or self.retries.permits(call),
+        )
+
     def _check_stop(self, call: ScriptCall) -> None:
         if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:
             return  # a stop does not interrupt the work under a role's lock
@@ -473,6 +489,7 @@ class Checks:
         for change in changes:
             if change.kind == "delete" and change.path.startswith(f"{paths.BUSY}/"):
                 path = "/" + change.path.rpartition("/")[2].replace(",", "/")
+                self._world.history.lock_released(f"service {path}")
                 call = self._active.get(f"service {path}")
                 if call is not None:
                     self.fail(f"the lock of {path} is released while {call.machine.name} runs {call}")

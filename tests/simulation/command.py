@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import logging
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulation.checks import PROGRAM_DEFECT
 from simulation.mutations import DEFECTS, MUTATIONS
@@ -39,7 +40,10 @@ def run(wanted: argparse.Namespace) -> int:
     if wanted.hosts > _LARGE:
         gc.set_threshold(1_000_000, 20, 20)  # most objects live as long as their host
     if wanted.seed is not None:
-        result = World(_options(wanted, wanted.seed), _say).run()
+        history: list[dict[str, Any]] = []
+        result = World(_options(wanted, wanted.seed), _say, history.append).run()
+        if wanted.history is not None:
+            wanted.history.write_text("".join(f"{json.dumps(event)}\n" for event in history), encoding="utf-8")
         _say(result.sentence)
         return 1 if result.violations else 0
     return _run_mutations(wanted) if wanted.mutations is not None else _run_many(wanted)

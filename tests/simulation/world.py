@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from simulation.analyses import HEALTHY
@@ -22,6 +22,7 @@ from simulation.daemon_processes import (
 )
 from simulation.faults import Faults
 from simulation.green import Killed, Process
+from simulation.histories import HistoryWriter
 from simulation.machine import Machine
 from simulation.network import Network
 from simulation.operators import Operators
@@ -80,10 +81,16 @@ class Result:
 class World:
     """The parts of one simulation."""
 
-    def __init__(self, options: Options, watch: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        watch: Callable[[str], None] | None = None,
+        history: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         self.options = options
         self.chance = Random(options.seed)
         self._watch = watch
+        self.history = HistoryWriter(self, history)
         self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
         self.roles = ("web", "db", *(f"role{number}" for number in range(2, options.hosts // 50)))
         chosen = self.chance.choice(CHOSEN)
@@ -263,3 +270,4 @@ class World:
             self.checks.fail(f"the fleet did not converge: {self.operators.obstacle}")
         if not self.checks.violations:
             self.checks.check_end()
+            self.history.converged()

@@ -1,0 +1,1 @@
+"""Histories of fleets, and a checker that knows only the promises of the manual."""
