@@ -18,8 +18,10 @@ from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.maintenance_checks import MaintenanceChecks
 from simulation.order_checks import OrderChecks
+from simulation.reboot_checks import RebootChecks
 from simulation.retry_checks import RetryChecks
 from simulation.signatures import verified_properties
+from simulation.systems import OS
 from zkdeployment.agent.daemon.plans import read_plan
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.plan import Undeploy
@@ -81,6 +83,7 @@ class Checks:
         self.retries = RetryChecks(world, self.fail)
         self.groups = GroupStopChecks(world, self.fail)
         self.maintenance = MaintenanceChecks(world, self.fail)
+        self.reboots = RebootChecks(world, self.fail, self._commit)
         self._grants = GrantChecks(world, self.fail, self._is_late)
 
     def fail(self, sentence: str) -> None:
@@ -118,6 +121,7 @@ class Checks:
             self._check_signed(call)
         lock = self._lock_of(call)
         if lock is not None:
+            self.reboots.check_free(machine, lock)
             other = self._active.get(lock)
             if other is not None:
                 self.fail(f"two hosts in {lock}: {other.machine.name} runs {other}, {machine.name} starts {call}")
@@ -192,6 +196,7 @@ class Checks:
         """Forget the failures of a machine that was switched off for good, and where it was cut off."""
         self._unreported = {number: entry for number, entry in self._unreported.items() if entry[0] is not machine}
         self._cut_off = {lock: other for lock, other in self._cut_off.items() if other is not machine}
+        self.reboots.machine_left(machine)
 
     # Machines
 
@@ -254,8 +259,10 @@ class Checks:
         problems += [
             f"{name} is still installed"
             for name in (*machine.packages.installed(), *machine.checkouts)
-            if name not in {*needed, *left} and not lacked
+            if name not in {*needed, *left, OS.name} and not lacked
         ]
+        if wanted.system is not None:
+            problems += machine.system.problems(wanted.system)
         for key, assignment in deployments.items():
             instance = machine.instances.get(key)
             if instance is None or instance.version != assignment.version:
@@ -316,6 +323,7 @@ class Checks:
         self.order.committed(changes)
         self.groups.committed(changes)
         self.maintenance.committed(changes)
+        self.reboots.committed(changes)
         self._check_work(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)

@@ -265,6 +265,7 @@ def simulated_machines(world: World) -> Iterator[None]:
     replaced: dict[str, Any] = {
         "programs.agent.RunDirectory": run_directory,
         "programs.agent.Filesystem": files,
+        "programs.agent.SystemFiles": lambda root, *_options: world.machines[root.name].system,
         "programs.agent.ScriptRunner": scripts,
         "pools.host.leases.AuthorizedKeys": _Access,
         "pools.host.leases.HostTraces": _Traces,

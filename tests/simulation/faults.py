@@ -120,7 +120,9 @@ class Faults:
     def _reboot(self, daemon: Daemon, _process: Process) -> None:
         daemon.kill()
         if daemon.name in self._world.machines:
-            self._world.machines[daemon.name].switch_off()
+            machine = self._world.machines[daemon.name]
+            machine.switch_off()
+            machine.system.restarted()
 
     def _lost_run_directory(self, daemon: Daemon, _process: Process) -> None:
         self.lose_run_directory(daemon.name)
@@ -131,8 +133,8 @@ class Faults:
         if machine is not None and machine.present:
             self._world.daemons[name].kill()
             machine.switch_off()
-            if "failure" not in machine.disk.files:
-                machine.disk.files.clear()
+            machine.lose_run_directory()
+            machine.system.restarted()
 
     def _drop(self, _daemon: Daemon, process: Process) -> None:
         self._network.drop(process)

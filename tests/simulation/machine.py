@@ -15,22 +15,26 @@ from typing import TYPE_CHECKING, Any
 from simulation.green import Event, Killed
 from simulation.group_stops import SYSTEM
 from simulation.memory_files import Disk, MemoryPath
+from simulation.systems import DURABLE, OS, RELEASES, MachineSystem
 from support.hosts.packages import Crash, FakePackageManager
 from zkdeployment.agent import scripts
 from zkdeployment.agent.files.run_directory import RunDirectory, VersionFiles
+from zkdeployment.base.deployment import REBOOT_STATUS
 from zkdeployment.base.errors import ScriptError, ShutdownError
 from zkdeployment.base.inventory import Inventory, Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from simulation.themes import Theme
     from simulation.world import World
     from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.inventory import Package, Packages
     from zkdeployment.base.plan import PackageChange
+    from zkdeployment.base.system import SystemChange
 
 
 #: Seconds between two ticks of an agent whose script runs.
@@ -44,7 +48,8 @@ class MachinePackages(FakePackageManager):
     """The packages of a machine: changes take time, and a killed agent leaves a transaction half done."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__(installed=[SYSTEM] if machine.world.theme.group_stops else [])
+        super().__init__(installed=_installed(machine.world.theme))
+        self.releases = RELEASES
         self._machine = machine
         self._known = machine.world.repository.packages
 
@@ -53,6 +58,15 @@ class MachinePackages(FakePackageManager):
         self._machine.world.take_time(0.2, 2.0)
         self.available = self._machine.world.repository.offers(change.want)
         return super().prepare(change)
+
+    def prepare_system(self, change: SystemChange) -> Any:
+        """Resolve an update of the operating system."""
+        self._machine.world.take_time(0.2, 2.0)
+        return super().prepare_system(change)
+
+    def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  that of the last boot
+        """Return the packages that do not run until the machine boots."""
+        return self._machine.system.changed
 
     def commit(self, transaction: Transaction) -> None:
         """Execute a transaction."""
@@ -67,6 +81,8 @@ class MachinePackages(FakePackageManager):
             self.crash = False
             machine.world.network.scheduler.kill(machine.process())
             raise Killed from None
+        if OS.name in {item.name for item in transaction.items}:
+            machine.system.updated = machine.world.now
         machine.after_change("packages")
         machine.point("committed")
 
@@ -159,11 +175,15 @@ class MachineScripts:
         machine.point("script")
         last_check()
         call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
+        asks_for_reboot = world.checks.reboots.are_allowed(call) and world.script_asks_for_reboot()
+        call.fails |= asks_for_reboot
         call.text = world.checks.text_for(call)
         machine.running = call
         world.checks.script_started(call)
         world.network.scheduler.after(world.script_seconds(), lambda: self._end(call))
         self._await(call)
+        if asks_for_reboot and machine.running is not call:
+            raise ScriptError(f"{call} asks for a reboot", status=REBOOT_STATUS)
         if call.fails:
             raise ScriptError(world.checks.failure_seen(call))
 
@@ -333,6 +353,7 @@ class Machine:
         self.facts = facts
         self.disk = Disk(self.point)
         self.packages = MachinePackages(self)
+        self.system = MachineSystem(self)
         self.scripts = MachineScripts(self)
         self.markers: dict[tuple[str, Deployment], Marker] = {}
         self.etc: set[str] = set()
@@ -410,12 +431,23 @@ class Machine:
             call.fails = True
             self.world.checks.script_cut_off(call)
 
+    def lose_run_directory(self) -> None:
+        """Clear the run directory, as a boot does, unless a failure is kept there, which would be lost."""
+        files = self.disk.files
+        if "failure" not in files:
+            for name in files.keys() - {DURABLE}:
+                del files[name]
+
     def cut_off(self) -> None:
         """End the script that runs, as an agent does that has to end itself."""
         call = self.running
         self.switch_off()
         assert call is not None
         call.ended.set()
+
+
+def _installed(theme: Theme) -> list[Package]:
+    return [SYSTEM] * theme.group_stops + [OS] * theme.reboots
 
 
 def _script(package: str) -> str:

@@ -18,6 +18,8 @@ from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules import planner
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
+from zkdeployment.agent.steps import reboots, step_effects
+from zkdeployment.agent.steps.reboots import HostReboots
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.agent.store import fleet as agent_fleet
 from zkdeployment.agent.store import role_locks
@@ -27,11 +29,14 @@ from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base import cluster as base_cluster
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Mandate
+from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.fleet.store import cluster_control
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.store import builder, cluster, sections
+from zkdeployment.publishing.store import reboots as reboot_records
+from zkdeployment.publishing.store.reboots import recording_reboot
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
 from zkdeployment.strategies import group_analysis, phases
@@ -460,6 +465,61 @@ def group_stops_ignored() -> contextlib.AbstractContextManager[Any]:
     return mock.patch("zkdeployment.agent.store.fleet.ZooKeeperFleet.stopped_groups", return_value=frozenset())
 
 
+@contextlib.contextmanager
+def reboots_unlocked() -> Iterator[None]:
+    """Reboot without keeping the lock for the host beyond its session."""
+
+    def publish(self: Any, record: Any, _lock: Any) -> None:
+        self._adapters.session.commit(*recording_reboot(self._adapters.session, record))
+
+    with (
+        mock.patch.object(HostReboots, "_publish", publish),
+        mock.patch.object(ZooKeeperServiceLock, "keep", ZooKeeperServiceLock.release),
+    ):
+        yield
+
+
+def reboots_unrecorded() -> contextlib.AbstractContextManager[Any]:
+    """Reboot without a record in ZooKeeper."""
+    return mock.patch.object(reboots, "recording_reboot", return_value=[])
+
+
+def reboots_endless() -> contextlib.AbstractContextManager[Any]:
+    """Report no host that does not come back from its reboot."""
+    return mock.patch("zkdeployment.publishing.store.reboots.RebootRecord.is_due", return_value=False)
+
+
+@contextlib.contextmanager
+def reboots_expire_without_stop() -> Iterator[None]:
+    """Mark the record of a host that does not come back, without an effect on the fleet."""
+    expiring = reboot_records._expiring
+
+    def marking(*arguments: Any) -> Any:
+        made = expiring(*arguments)
+        return None if made is None else made[:1]
+
+    with mock.patch.object(reboot_records, "_expiring", marking):
+        yield
+
+
+@contextlib.contextmanager
+def restarts_count_as_boots() -> Iterator[None]:
+    """Take each start of the agent for a boot of the machine."""
+    booted = SystemState.booted
+    with mock.patch.object(SystemState, "booted", lambda self, _boot_id: booted(self, "another boot")):
+        yield
+
+
+def reboots_unlimited() -> contextlib.AbstractContextManager[Any]:
+    """Reboot as often as a step asks for it."""
+    return mock.patch.object(reboots, "MAX_REBOOTS", 1000)
+
+
+def updates_without_reboots() -> contextlib.AbstractContextManager[Any]:
+    """Complete a system node without the reboot that it needs."""
+    return mock.patch.object(step_effects, "must_reboot", return_value=False)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try.
@@ -488,6 +548,13 @@ MUTATIONS = {
     "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
     "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=39),
     "a host in maintenance begins a step": Mutation(maintenance_ends_no_deployments, "maintenance", first=2),
+    "a reboot gives its lock away": Mutation(reboots_unlocked, "reboots"),
+    "a reboot is not recorded": Mutation(reboots_unrecorded, "reboots"),
+    "a host may reboot for ever": Mutation(reboots_endless, "reboots", first=7),
+    "a host that does not come back stops nothing": Mutation(reboots_expire_without_stop, "reboots", first=7),
+    "a restart of the agent counts as a boot": Mutation(restarts_count_as_boots, "reboots", first=30),
+    "a host reboots again and again": Mutation(reboots_unlimited, "reboots", first=33),
+    "an update needs no reboot": Mutation(updates_without_reboots, "reboots", first=2),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=4),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.analyses import CANARY, canary_metric
 from simulation.group_stops import FIX, GOVERNED_NUMBERS, GROUPS, SYSTEM
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
+from simulation.systems import new_systems
 from simulation.themes import ACTS
 from support.strategies import canary_first
 from zkdeployment.base.act import Act
@@ -80,13 +81,15 @@ class Operators:
             self._plan.controllers = {"web": chance.choice(VERSIONS)}
             self._plan.services[0].targets = {"web": 1}
             self._choose_strategy()
-        elif self._world.theme.controlled:
+        elif self._world.theme.controlled or (self._world.theme.reboots and chance.random() < 0.5):
             self._plan.controllers = {role: chance.choice(VERSIONS) for role in self._world.roles}
         else:
             if chance.random() < 0.5:
                 self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
             if self._world.theme.retries or chance.random() < 0.3:
                 self._choose_strategy()
+        if self._world.theme.reboots:
+            self._plan.systems = new_systems(chance, self._names)
         self._push()
 
     def work(self) -> None:
@@ -206,6 +209,21 @@ class Operators:
         for host_id in self._world.checks.maintenance.endless()[:1]:
             self._acts.maintenance.end(HostSelection((host_id,)), self._act_of("uncordon"))
 
+    def _system(self) -> None:
+        """Push another release, or another generation, of a system node."""
+        systems, chance = self._plan.systems, self._world.chance
+        name = chance.choice(list(systems))
+        systems[name] = systems[name].changed(chance)
+        if chance.random() < 0.05:
+            systems[name] = replace(systems[name], release=MISSING_VERSION, update="all")
+        self._push()
+
+    def _power_on(self) -> None:
+        """Start the machines that are known not to have come back from their reboots."""
+        for machine in self._world.present_machines():
+            if machine.system.is_off and self._world.checks.reboots.reported(machine):
+                machine.system.power_on()
+
     def _direct(self) -> None:
         self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
 
@@ -281,8 +299,7 @@ class Operators:
     def _change(self) -> None:
         """Change the planned tree a little; nothing of it is missing afterwards."""
         chance, plan = self._world.chance, self._plan
-        for broken in [service for service in plan.services.values() if service.version == MISSING_VERSION]:
-            broken.version = VERSIONS[0]
+        self._plan_existing_versions()
         for _ in range(chance.choice([1, 1, 2, 3])):
             number = chance.randrange(self._world.options.services + EXTRA)
             if self._world.theme.fatal_commits and chance.random() < 0.5:
@@ -300,6 +317,14 @@ class Operators:
             elif len(plan.services) > 1 and not (plan.stopping is not None and number in GOVERNED_NUMBERS):
                 del plan.services[number]
 
+    def _plan_existing_versions(self) -> None:
+        """Replace missing versions and releases in the planned tree."""
+        for broken in [service for service in self._plan.services.values() if service.version == MISSING_VERSION]:
+            broken.version = VERSIONS[0]
+        for name, system in self._plan.systems.items():
+            if system.release == MISSING_VERSION:
+                self._plan.systems[name] = replace(system, release=VERSIONS[0])
+
     def _new_service(self, number: int) -> ServicePlan:
         chance = self._world.chance
         service = ServicePlan(chance.choice(VERSIONS), self._targets())
@@ -310,6 +335,7 @@ class Operators:
             service.after = tuple(chance.sample(others, min(len(others), chance.choice([0, 1, 2]))))
         if self._world.theme.group_stops:
             service.patches = self._patches()
+        service.reboots = self._world.theme.reboots and chance.random() < 0.5
         return service
 
     def _change_service(self, service: ServicePlan, kind: str) -> None:
@@ -499,6 +525,8 @@ class Operators:
         """Return why the fleet has not converged, ``None`` if it has."""
         world, nodes = self._world, self._world.network.ensemble.leader.nodes
         tip = world.repository.fetch()
+        for overdue in world.checks.reboots.overdue():
+            world.checks.fail(overdue)
         version = _value(nodes, paths.HOSTS, "version")
         if version != tip:
             return f"the cluster version is {version}, the tip {tip}"
@@ -529,6 +557,7 @@ class Operators:
         """Act as an operator whose fleet does not converge: release locks, resume."""
         world = self._world
         self._release_locks_of_lost_hosts()
+        self._power_on()
         self._resume_group()
         self._uncordon()
         rollout = self._acts.rollouts.rollout()

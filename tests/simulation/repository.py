@@ -21,6 +21,7 @@ from zkdeployment.tree.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from simulation.systems import SystemPlan
     from zkdeployment.base.deployment import DesiredState
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Package
@@ -49,26 +50,29 @@ class ServicePlan:
     rerun: str = ""
     undeploy: str = ""
     after: tuple[int, ...] = ()
+    reboots: bool = False
 
 
 @dataclass
 class TreePlan:
     """A tree: services by number, the version of each role's controller, and the strategy's document.
 
-    ``stopping`` are the groups whose failures stop only the group; ``None``: there are no groups.
+    ``stopping`` are the groups whose failures stop only the group; ``None``: there are no groups. ``systems`` are
+    the system nodes by name.
     """
 
     services: dict[int, ServicePlan] = field(default_factory=dict)
     controllers: dict[str, str] = field(default_factory=dict)
     strategy: str | None = None
     stopping: frozenset[str] | None = None
+    systems: dict[str, SystemPlan] = field(default_factory=dict)
 
     def copy(self) -> TreePlan:
         """Return an independent copy."""
         services = {
             number: replace(service, targets=dict(service.targets)) for number, service in self.services.items()
         }
-        return TreePlan(services, dict(self.controllers), self.strategy, self.stopping)
+        return TreePlan(services, dict(self.controllers), self.strategy, self.stopping, dict(self.systems))
 
     def render(self, empty: Iterable[int], spelled: Callable[[int, str], str]) -> str:
         """Return the tree's text: each service has a top-level node of its own.
@@ -90,6 +94,10 @@ class TreePlan:
         lines.append("/roles")
         for role, version in sorted(self.controllers.items()):
             lines += [f"  /{role} : ctl-{role}", f"    version = '{version}'"]
+        if self.systems:
+            lines.append("/os")
+        for name, system in sorted(self.systems.items()):
+            lines += system.render(name)
         return "\n".join(lines) + "\n"
 
     def _properties(self, service: ServicePlan) -> Iterator[tuple[str, object]]:
@@ -98,6 +106,8 @@ class TreePlan:
             yield "text", service.text
         if service.patches:
             yield "patches", [f"{name} {PATCHED}" for name in service.patches]
+        if service.reboots:
+            yield "reboot", "allowed"
         if service.rerun:
             yield "rerun", service.rerun
         if self.strategy is None:

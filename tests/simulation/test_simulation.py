@@ -63,6 +63,7 @@ FLEETS = {
     "--theme retries --faults 240": (4, 24),
     "--theme 'group stops' --faults 240": (4, 24),
     "--theme maintenance --faults 240": (4, 24),
+    "--theme reboots --faults 600": (4, 24),
 }
 
 

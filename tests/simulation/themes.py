@@ -62,6 +62,8 @@ ACTS = {
     "regroup": 0,
     "cordon": 0,
     "uncordon": 0,
+    "system": 0,
+    "power on": 0,
 }
 
 
@@ -81,7 +83,8 @@ class Theme:
     delay last, and agents that have to end cut them off. With ``analyses``, a metric decides whether the canary of
     the strategy is healthy. With ``retries``, hasty operators let failed hosts try again, and resume the fleet
     meanwhile. With ``group_stops``, most services belong to groups whose failures stop only the group, and
-    services have patches. ``pace`` multiplies the times between acts and between faults.
+    services have patches. In fleets with ``reboots``, hosts have system nodes, and some hosts that reboot are late
+    or do not come back. ``pace`` multiplies the times between acts and between faults.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -101,6 +104,7 @@ class Theme:
     analyses: bool = False
     retries: bool = False
     group_stops: bool = False
+    reboots: bool = False
     pace: float = 1.0
 
 
@@ -228,6 +232,22 @@ THEMES = {
         faults={"clock step": 0},  # agents compare the end of a maintenance with their clocks
         distances=(1.0, 20.0, 100.0),
         failing=0.05,
+    ),
+    "reboots": Theme(
+        acts={
+            "push change": 20,
+            "system": 40,
+            "power on": 6,
+            "retry": 6,
+            "cordon": 6,
+            "uncordon": 8,
+            "by hand": 0,
+            "missing version": 2,
+        },
+        faults={"kill": 12, "reboot": 6, "clock step": 0},  # a deadline is compared with the clocks of other hosts
+        distances=(1.0, 20.0, 100.0),
+        failing=0.02,
+        reboots=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

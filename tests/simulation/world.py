@@ -217,6 +217,15 @@ class World:
         """Decide whether a script fails."""
         return self.script_failures > 0 and self.chance.random() < self.script_failures
 
+    def script_asks_for_reboot(self) -> bool:
+        """Decide whether a script asks for a reboot, if its service permits that."""
+        return self.theme.reboots and self.faults.are_active and self.chance.random() < 0.3
+
+    def old_boots(self) -> int:
+        """Return how many boots of a machine start the system from before its update; mostly none."""
+        is_possible = self.theme.reboots and self.faults.are_active
+        return self.chance.choice([1, 9]) if is_possible and self.chance.random() < 0.2 else 0
+
     def reach(self, name: str) -> None:
         """Reach a failpoint of a daemon, which may kill it."""
         process = self.network.scheduler.process

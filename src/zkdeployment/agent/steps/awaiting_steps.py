@@ -206,6 +206,8 @@ class RoleLockHold:
         self._lock = runner.adapters.fleet.roles.lock(role, runner.identity)
         self._supervisor = runner.supervisor
         self._runner = runner
+        self._session = runner.adapters.session
+        self._clock = runner.adapters.clock
         self._holder = KnownHolder(self._lock, runner.adapters.clock)
 
     @contextlib.contextmanager
@@ -253,6 +255,8 @@ class RoleLockHold:
             if self._lock.acquire(0):
                 return True
             self._holder.read(turn)
+            if self._lock.ahead < _FAR_BACK:
+                expire_reboots(self._session, self._clock.now())
             waiting = f"wait for the lock of role {self._role}, {self._holder}"
             if self._runner.show_waiting(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
