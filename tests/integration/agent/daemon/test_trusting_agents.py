@@ -406,6 +406,8 @@ def test_the_operating_system_of_a_signed_publication_reaches_its_host_and_no_ot
 
     monkeypatch.setattr(TrustedPublications, "targets", targets)
     system = "/os : system\n  release = '2026-11-20'\n  /deploy\n    /h1\n"
+    for host in world.hosts:
+        host.packages.releases = {"2026-11-20": (), "2026-12-18": ()}
     world.publishing.push(TREE.format(version="1.0", color="red") + system)
     world.publishing.sync()
     with world.agents():

@@ -114,7 +114,7 @@ def test_the_names_of_all_hosts_are_read_only_if_many_hosts_are_awaited(client, 
         register(client, name)
     service = ZooKeeperAwaitedService(orders, "/shop/db")
     assert order_wait("", service.progress(), gaining=False).missing == ("h1", "h2")
-    assert set(listed) == {"shop,db", "maintenance"}
+    assert set(listed) == {"shop,db", "maintenance", "reboots"}
     client.set(PATH, encode_entry(OrderEntry(("away", *awaited))))
     assert order_wait("", service.progress(), gaining=False).missing == tuple(awaited)
     assert listed.count("hosts") == 1
