@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
 from zkdeployment.base.host import Facts, Host, Identity
+from zkdeployment.base.system import HostSystem  # noqa: TC001
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -143,7 +144,8 @@ class KnownHost:
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.
     ``address`` is the host's, and ``completed`` the sequence of the last publication that it deployed completely.
-    ``idle_role`` is that of a host that can be leased.
+    ``idle_role`` is that of a host that can be leased. ``system`` is the operating system of a host that updated
+    it for a system node.
     """
 
     identity: Identity
@@ -156,6 +158,7 @@ class KnownHost:
     address: str | None = None
     completed: int | None = None
     idle_role: str | None = None
+    system: HostSystem | None = None
 
     @property
     def facts(self) -> Facts:

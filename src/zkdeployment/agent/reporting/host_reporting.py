@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.agent.reporting.failures import FailureReporter
+from zkdeployment.agent.rules.system import host_system
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult, HostResult
 from zkdeployment.base.errors import (
     DeniedError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.host import Host
     from zkdeployment.base.stop import LackingGroup
+    from zkdeployment.base.system import HostSystem
 
 
 class AgentEvents:
@@ -398,10 +400,24 @@ class InventoryReporter:
         self._adapters = presence.adapters
         self._published: KnownHost | None = None
         self._session: int | None = None
+        self._system: HostSystem | None = None
 
     def publish(self) -> None:
-        """Read the host's inventory and publish it if it changed."""
-        self._write(lambda: self._known(self._adapters.inventory()))
+        """Read the host's inventory and its operating system, and publish them if they changed."""
+
+        def read() -> KnownHost:
+            self._system = self._read_system()
+            return self._known(self._adapters.inventory())
+
+        self._write(read)
+
+    def _read_system(self) -> HostSystem | None:
+        """Return the operating system of the host; ``None`` if the host never updated it for a system node."""
+        system = self._adapters.system
+        state = system.state()
+        if state.updated is None:
+            return None
+        return host_system(state, system.facts(self._adapters.packages), self._system, self._adapters.clock.now())
 
     def catch_up(self) -> None:
         """Publish the inventory if the last attempt failed, before the first attempt, and in a new session.
@@ -469,6 +485,7 @@ class InventoryReporter:
             address=host.address,
             completed=host.completed,
             idle_role=host.idle_role,
+            system=self._system,
         )
 
 

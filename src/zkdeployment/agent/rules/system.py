@@ -1,17 +1,23 @@
-"""Decides the steps that bring a host's operating system to its system node: an update, then a reboot."""
+"""Decides the steps that bring a host's operating system to its system node: an update, then a reboot.
+
+The report of the host about its operating system follows from the same facts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.base.machine.reboots import SystemState, deployment_of
 from zkdeployment.base.names import AGENT_PACKAGE
 from zkdeployment.base.plan import Reboot, UpdateSystem
-from zkdeployment.base.system import RebootRule, SystemChange, WantedSystem
+from zkdeployment.base.system import HostSystem, RebootRule, SystemChange, WantedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from zkdeployment.base.system import RebootFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,29 @@ def must_reboot(wanted: WantedSystem, state: SystemState, reasons: tuple[str, ..
     if wanted.reboot is RebootRule.ALWAYS:
         return not state.boots.get(str(deployment_of(wanted)))
     return bool(reasons)
+
+
+def host_system(state: SystemState, facts: RebootFacts, before: HostSystem | None, now: float) -> HostSystem:
+    """Return the report of a host about its operating system.
+
+    A reboot is due since the last update, if that is later than the boot. People may have installed the packages
+    that ask for it; a reboot is then due since the host first reported that, in the report ``before``.
+    """
+    reasons, updated = reboot_reasons(facts), state.updated
+    due = None
+    if reasons and state.time is not None and state.time > facts.booted:
+        due = state.time
+    elif reasons:
+        due = now if before is None or before.due is None else before.due
+    return HostSystem(
+        release=None if updated is None else updated.release,
+        generation=0 if updated is None else updated.generation,
+        kernel=facts.kernel,
+        installed_kernel=facts.installed_kernel,
+        reasons=reasons,
+        due=due,
+        updated=state.time,
+    )
 
 
 def _why_updated(wanted: WantedSystem, updated: WantedSystem | None) -> str:

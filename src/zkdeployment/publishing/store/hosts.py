@@ -9,6 +9,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.system import HostSystem
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
 from zkdeployment.zookeeper.transactions import NODE_LIMIT, Create, Set, TransactionError
@@ -88,6 +89,7 @@ def encode(known: KnownHost) -> bytes:
             "completed": known.completed,
             "lease": known.idle_role,
             "inventory": None if known.inventory is None else _to_json(known.inventory),
+            **({} if known.system is None else {"system": known.system.to_json()}),
         }
     )
 
@@ -160,7 +162,7 @@ def _identities(markers: Iterable[Marker]) -> list[object]:
 
 
 def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
-    inventory = value["inventory"]
+    inventory, system = value["inventory"], value.get("system")  # most hosts have no system node
     return KnownHost(
         identity=Identity(host_id, _text(value["name"]), _text_or_none(value["role"])),
         inventory=None if inventory is None else decode_inventory(inventory),
@@ -172,6 +174,7 @@ def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inve
         address=_text_or_none(value["address"]),
         completed=_number_or_none(value["completed"]),
         idle_role=_text_or_none(value["lease"]),
+        system=None if system is None else HostSystem.from_json(system),
     )
 
 

@@ -14,6 +14,8 @@ from support.agents import SCRIPT, Fleet, put_script
 from support.builders import make_package
 from support.commands import invoke
 from support.waiting import wait_until
+from zkdeployment.base.system import HostSystem
+from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.zookeeper.session import Session
 
@@ -74,8 +76,9 @@ def wanted(fleet: Fleet, release: str, *hosts: str, **properties: object) -> Non
         fleet.write(f"/os/web/deploy/{host}", {})
 
 
-def test_a_host_updates_reboots_and_verifies_the_boot_under_one_lock(fleet):
+def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its_system(fleet, session):
     machine = Machine(fleet, "h1")
+    (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-2.x86_64\n")
     wanted(fleet, NEW, "h1")
     fleet.set_version("r1")
     with machine.reaching_its_reboot():
@@ -93,6 +96,8 @@ def test_a_host_updates_reboots_and_verifies_the_boot_under_one_lock(fleet):
     assert fleet.client.get_children("/zkdeployment/busy") == []
     assert machine.system["updated"]["release"] == NEW
     assert "pending" not in machine.system
+    (known,) = read_inventories(session)
+    assert known.system == HostSystem(NEW, 1, "5.14-2.x86_64", updated=machine.system["time"])
 
 
 def test_no_other_host_begins_while_one_reboots(fleet):

@@ -6,12 +6,12 @@ import pytest
 
 from zkdeployment.agent.rules.plan_text import action, sentence
 from zkdeployment.agent.rules.planner import plan
-from zkdeployment.agent.rules.system import SystemNeed, must_reboot, system_steps
+from zkdeployment.agent.rules.system import SystemNeed, host_system, must_reboot, system_steps
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.machine.reboots import SystemState, deployment_of
 from zkdeployment.base.plan import EndDeployments, Reboot, StartDeployments, UpdateSystem
-from zkdeployment.base.system import RebootRule, WantedSystem
+from zkdeployment.base.system import HostSystem, RebootFacts, RebootRule, WantedSystem
 
 OLD = WantedSystem("/os/web", "2026-10-16")
 NEW = WantedSystem("/os/web", "2026-11-20")
@@ -108,3 +108,19 @@ def test_a_stopped_group_withholds_no_step_of_the_system():
     made = plan([grouped], Inventory(), stopped=["p/app/v1/shop"], system=SystemNeed(NEW))
     assert [step.kind for step in made.steps] == ["update system", "reboot"]
     assert isinstance(made.steps[1], Reboot)
+
+
+@pytest.mark.parametrize(
+    ("updated_at", "changed", "before", "due"),
+    [
+        (500.0, (), HostSystem(due=150.0), None),
+        (500.0, ("systemd",), HostSystem(due=450.0), 500.0),
+        (50.0, ("systemd",), None, 900.0),
+        (50.0, ("systemd",), HostSystem(), 900.0),
+        (50.0, ("systemd",), HostSystem(due=150.0), 150.0),
+    ],
+)
+def test_a_reboot_is_due_since_the_update_or_since_the_host_first_reported_it(updated_at, changed, before, due):
+    facts = RebootFacts("b", 100.0, "5.14-1", "5.14-2", changed=frozenset(changed))
+    expected = HostSystem("2026-11-20", 1, "5.14-1", "5.14-2", changed, due, updated=updated_at)
+    assert host_system(replace(DONE, time=updated_at), facts, before, 900.0) == expected

@@ -11,6 +11,7 @@ from support.builders import make_known_host, make_package
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.system import HostSystem
 from zkdeployment.publishing.store.hosts import decode, encode
 from zkdeployment.zookeeper.nodes import pack, unpack
 
@@ -138,3 +139,10 @@ def test_an_inventory_of_an_earlier_agent_names_no_installonly_packages():
 def test_without_software_only_the_markers_of_an_inventory_are_decoded(known):
     markers_only = known.inventory and Inventory(markers=known.inventory.markers)
     assert decode(known.identity.id, encode(known), software=False) == replace(known, inventory=markers_only)
+
+
+def test_only_the_record_of_a_host_with_a_system_node_has_a_system():
+    known = make_known_host("h1")
+    assert "system" not in unpack(encode(known))
+    updated = replace(known, system=HostSystem("2026-11-20", 1, "5.14-2", reasons=("systemd",), due=7.0))
+    assert decode("h1", encode(updated)) == updated
