@@ -485,7 +485,7 @@ With ``force``, the lock is released even while its holder works under it."""
         from zkdeployment.fleet.views.locks import find_lock, plan_release  # noqa: PLC0415  other acts need none
 
         lock = find_lock(visit.adapters.operator.locks.locks(), self.name)
-        return plan_release(lock, visit.adapters.feed.snapshot().fleet.hosts, now=visit.adapters.clock.now())
+        return plan_release(lock, visit.adapters.feed.snapshot().fleet, now=visit.adapters.clock.now())
 
     def concerned(self, found: Release) -> tuple[str, ...]:
         return found.lock.services
@@ -513,7 +513,7 @@ With ``force``, the lock is released even while its holder works under it."""
 
         lock = find_lock(adapters.locks.locks(), self.name)
         actor.require(self.RIGHT, *lock.services)
-        planned = plan_release(lock, adapters.fleet.snapshot().hosts, now=actor.now())
+        planned = plan_release(lock, adapters.fleet.snapshot(), now=actor.now())
         check_release(planned, force=self.force)
         act = actor.record(self, planned.description, *lock.services)
         adapters.locks.release(planned.node, act)

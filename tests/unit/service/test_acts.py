@@ -190,12 +190,12 @@ def test_the_release_of_a_lock_names_the_loser_the_successor_and_the_risk():
     lock = Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
 
     release = ReleaseLock(name="/shop/web")
-    found = release.form(plan_release(lock, HOSTS, now=NOW))
+    found = release.form(plan_release(lock, FleetSnapshot(hosts=HOSTS), now=NOW))
 
     assert found.consequences[0].startswith("h1 (h1) loses the lock")
     assert found.consequences[1] == "h2 (h2) acquires the lock next."
     assert "8 min" in found.options[0].explanation
-    assert release.form(plan_release(replace(lock, work=None), HOSTS, now=NOW)).options == ()
+    assert release.form(plan_release(replace(lock, work=None), FleetSnapshot(hosts=HOSTS), now=NOW)).options == ()
 
 
 def publication(revision, sequence, *, failed=0, subject="", results=3):

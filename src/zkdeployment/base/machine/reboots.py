@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.cluster import Revision
@@ -14,6 +15,10 @@ from zkdeployment.base.system import WantedSystem
 
 #: The most reboots for one step; one more is a failure.
 MAX_REBOOTS = 3
+
+
+def _clock(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%H:%M} UTC"
 
 
 def deployment_of(system: WantedSystem) -> Deployment:
@@ -48,6 +53,14 @@ class RebootRecord(Record):
     phase: Annotated[str | None, OMITTED] = None
     expired: Annotated[bool, OMITTED] = False
 
+    def __str__(self) -> str:
+        return f"reboots since {_clock(self.since)} for {self.step!r}, {self.return_text}"
+
+    @property
+    def return_text(self) -> str:
+        """When the host is expected back, as text for people."""
+        return f"expected back by {_clock(self.deadline)}"
+
     @property
     def deployment(self) -> Deployment:
         """The deployment whose step needs the reboot."""
@@ -60,7 +73,11 @@ class RebootRecord(Record):
 
     def is_due(self, now: float) -> bool:
         """Whether the deadline has passed without a report of it."""
-        return not self.expired and now > self.deadline
+        return not self.expired and self.is_over(now)
+
+    def is_over(self, now: float) -> bool:
+        """Whether the host is no longer expected back."""
+        return self.expired or now > self.deadline
 
     def failure(self, now: float) -> Stop:
         """Return the failure of a host that did not come back."""

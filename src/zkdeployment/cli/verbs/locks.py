@@ -25,6 +25,8 @@ from zkdeployment.fleet.views.locks import (
     is_orphaned,
     lock_views,
     plan_release,
+    present_hosts,
+    reboot_of_holder,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.base.host import Host
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -57,12 +59,12 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
     if context.invoked_subcommand is not None:
         return
     with open_operator(connection) as operator:
-        hosts = operator.fleet.snapshot().hosts
-        locks = by_urgency(operator.locks.locks(), hosts)
+        fleet = operator.fleet.snapshot()
+        locks = by_urgency(operator.locks.locks(), fleet)
     if output != "table":
-        emit({"locks": [view.to_json() for view in lock_views(locks, hosts)]}, output, schema="locks")
+        emit({"locks": [view.to_json() for view in lock_views(locks, fleet)]}, output, schema="locks")
     elif locks:
-        console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
+        console_for(stderr=False).print(_table(locks, fleet, time.time()), soft_wrap=True)
     else:
         echo("no lock is held")
 
@@ -93,7 +95,7 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
         require_path(name)
     with open_operator(connection) as operator:
         lock = find_lock(operator.locks.locks(), name)
-        planned = plan_release(lock, operator.fleet.snapshot().hosts, now=time.time())
+        planned = plan_release(lock, operator.fleet.snapshot(), now=time.time())
         check_release(planned, force=force)
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             _confirm(planned)
@@ -111,18 +113,19 @@ def _confirm(planned: Release) -> None:
         raise click.Abort
 
 
-def _table(locks: Sequence[Lock], hosts: Sequence[Host], now: float) -> ResponsiveTable:
-    registered = {host.identity.id for host in hosts}
-    rows = (_cells(lock, registered, now) for lock in locks)
+def _table(locks: Sequence[Lock], fleet: FleetSnapshot, now: float) -> ResponsiveTable:
+    rows = (_cells(lock, fleet, now) for lock in locks)
     return ResponsiveTable(("LOCK", "HOLDER", "FOR", "AT WORK", "WAITING"), rows, whole=("LOCK",))
 
 
-def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ...]:
+def _cells(lock: Lock, fleet: FleetSnapshot, now: float) -> tuple[Text | str, ...]:
     holder = lock.holder
     who = styled("-" if holder is None else holder.identity)
-    if is_orphaned(lock, registered):
+    if is_orphaned(lock, present_hosts(fleet)):
         who.append(" not registered", style="red")
     kept = ", kept for the holder" if lock.is_kept else ""
+    if (reboot := reboot_of_holder(lock, fleet)) is not None:
+        kept = f", the holder reboots, {reboot.return_text}"
     work = styled("" if lock.work is None else f"{lock.work.step}{kept}")
     if lock.abandoned_work is not None:
         work = styled(f"left by {lock.abandoned_work} ({age(now - lock.abandoned_work.since)})", style="red")

@@ -54,6 +54,7 @@ COLOURS = {
     HostState.DEPLOYING: "cyan",
     HostState.FAILED: "red",
     HostState.ABSENT: "magenta",
+    HostState.REBOOTING: "cyan",
     HostState.MAINTENANCE: "blue",
     HostState.EXCLUDED: "dim",
     HostState.UNKNOWN: "magenta",

@@ -170,18 +170,23 @@ def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
 
 def _away(fleet: FleetSnapshot, host_id: str) -> str:
     """Return the state of a host that is not registered."""
-    return HostState.MAINTENANCE.value if host_id in fleet.maintenance else HostState.ABSENT.value
+    state = HostState.REBOOTING if host_id in fleet.expected_back else HostState.ABSENT
+    return HostState.MAINTENANCE.value if host_id in fleet.maintenance else state.value
 
 
 def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each unregistered host that became known, was forgotten, or changed its maintenance."""
+    """Yield an event for each unregistered host that appeared, left, or changed its maintenance or reboot."""
     old, new = before.fleet, after.fleet
-    if old.absent is new.absent and old.maintenance == new.maintenance:
+    if old.absent is new.absent and (old.maintenance, old.reboots) == (new.maintenance, new.reboots):
         return
     former, present = ({host.identity.id: host for host in fleet.absent} for fleet in (old, new))
     registered = {host.identity.id for fleet in (old, new) for host in fleet.hosts}
-    cordoned = {each for each in present if old.maintenance.get(each) != new.maintenance.get(each)}
-    for host_id in sorted(((former.keys() ^ present.keys()) | cordoned) - registered):
+    changed = {
+        each
+        for each in present
+        if (old.maintenance.get(each), old.reboots.get(each)) != (new.maintenance.get(each), new.reboots.get(each))
+    }
+    for host_id in sorted(((former.keys() ^ present.keys()) | changed) - registered):
         known = former.get(host_id) or present[host_id]
         state = _away(new, host_id) if host_id in present else "forgotten"
         yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})

@@ -25,6 +25,7 @@ class Cause(Enum):
     UNPUBLISHED = "unpublished"  # no revision was ever published
     UNKNOWN = "unknown"  # no host of this id or name is known
     ABSENT = "absent"  # the host's agent is not registered
+    REBOOTING = "rebooting"  # the host is expected back from a reboot
     MAINTENANCE = "maintenance"  # an operator withholds the host from deployments
     FAILED = "failed"
     STOPPED = "stopped"

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Maintenance
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Group
@@ -245,20 +246,39 @@ def _explain_absent(
             f"There is no host {name}: no registered host and no target in the tree has this id or name.",
             advice=(Advice("'zkdeployment status' lists all hosts by name and id", "fleet", "see all hosts"),),
         )
+    reboot = None if known is None else snapshot.reboots.get(known.identity.id)
+    if reboot is not None and not reboot.is_over(now):
+        return Explanation(
+            Cause.REBOOTING,
+            f"{shown} {reboot}.",
+            tuple(traces),
+            ("its locks are kept for it; if it is not back in time, its step fails",),
+        )
     if known is not None and known.time:
         traces.insert(0, f"the host last reported its inventory {ago(known.time, now)}")
     if known is not None and (since := snapshot.absent_since(known)) is not None:
         traces.insert(0, f"the host disappeared {ago(since, now)}")
     return Explanation(
         Cause.ABSENT,
-        f"{shown} is not registered: its agent does not run, or cannot reach ZooKeeper.",
+        f"{shown} {_describe_absence(reboot, now)}.",
         tuple(traces),
         (
+            *(
+                ()
+                if reboot is None
+                else ("start the machine: its agent then verifies the step, and hands its locks on",)
+            ),
             "on the host: systemctl status zkdeployment-agent; journalctl -u zkdeployment-agent",
             f"if the host is gone for good: remove it from the tree, then 'zkdeployment forget {name}'",
             *_advice_on_kept_locks(locks, name if known is None else known.identity.id),
         ),
     )
+
+
+def _describe_absence(reboot: RebootRecord | None, now: float) -> str:
+    if reboot is None:
+        return "is not registered: its agent does not run, or cannot reach ZooKeeper"
+    return f"did not come back from its reboot; it last reported {ago(reboot.since, now)}, at {reboot.step!r}"
 
 
 def _advice_on_kept_locks(locks: Sequence[Lock], host_id: str) -> Iterator[str]:

@@ -26,6 +26,7 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.history import publication_of
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.live_tree import providers_path, registered_instances
+from zkdeployment.publishing.store.reboots import reboot_of
 from zkdeployment.publishing.store.requests import current_refusal, disappeared_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state
@@ -64,6 +65,7 @@ _LISTS = (
     paths.FAILURES,
     paths.GROUP_STOPS,
     paths.MAINTENANCE,
+    paths.REBOOTS,
 )
 
 #: The nodes below these are read, too.
@@ -74,6 +76,7 @@ _DIRECTORIES = (
     paths.FAILURES,
     paths.GROUP_STOPS,
     paths.MAINTENANCE,
+    paths.REBOOTS,
 )
 
 
@@ -139,6 +142,7 @@ class SnapshotAssembly:
                 for places in used_places(last)
                 for decision in self._all(places.directory(), places.decide)
             ),
+            reboots={reboot.host_id: reboot for reboot in self._all(paths.REBOOTS, reboot_of)},
         )
         self._decoded.forget()
         return snapshot

@@ -12,6 +12,8 @@ from zkdeployment.fleet.views.status import HostState, HostStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.base.machine.reboots import RebootRecord
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -42,6 +44,7 @@ class Column:
 URGENCY = (
     HostState.FAILED,
     HostState.ABSENT,
+    HostState.REBOOTING,
     HostState.DEPLOYING,
     HostState.BEHIND,
     HostState.MAINTENANCE,
@@ -61,9 +64,15 @@ def _shown_version(host: HostStatus) -> str:
     return "none" if host.former is None else f"none, before {short(host.former)}"
 
 
+def _reboot(reboot: RebootRecord) -> str:
+    return f"{reboot.step}, {reboot.return_text}"
+
+
 def _step(host: HostStatus) -> str:
     if host.maintenance is not None:
         return str(host.maintenance)
+    if host.reboot is not None:
+        return _reboot(host.reboot)
     steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
     return steps + (host.step or host.lease_text)
 
@@ -71,6 +80,8 @@ def _step(host: HostStatus) -> str:
 def _shown_step(host: HostStatus) -> str:
     if host.maintenance is not None:
         return str(host.maintenance)
+    if host.reboot is not None:
+        return _reboot(host.reboot)
     done, total = host.steps or (0, 0)
     progress = f"{done} of {total} steps" if total else ""
     return host.error or ": ".join(filter(None, (progress, host.step)))

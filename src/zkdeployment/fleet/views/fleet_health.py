@@ -15,7 +15,7 @@ from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
-from zkdeployment.fleet.views.locks import is_orphaned
+from zkdeployment.fleet.views.locks import is_orphaned, present_hosts
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import (
     NO_HOSTS_SENTENCE,
@@ -113,6 +113,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         ),
         *_feature_decisions(status, now),
         *_absences(status),
+        *_reboots(status, now),
         *((Health.WARNING, sentence) for sentence in (*describe_unserved(status), *describe_down(status))),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
@@ -145,7 +146,7 @@ def _counts(status: FleetStatus) -> tuple[Measure, ...]:
     return (
         Measure("hosts", len(hosts)),
         Measure("converged", counts[HostState.CONVERGED], most=len(hosts)),
-        Measure("behind", counts[HostState.BEHIND] + counts[HostState.DEPLOYING]),
+        Measure("behind", counts[HostState.BEHIND] + counts[HostState.DEPLOYING] + counts[HostState.REBOOTING]),
         Measure("failed", counts[HostState.FAILED]),
         Measure("absent", counts[HostState.ABSENT]),
     )
@@ -236,17 +237,25 @@ def _absences(status: FleetStatus) -> Iterator[_Finding]:
         yield Health.WARNING, f"{counted(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
 
 
+def _reboots(status: FleetStatus, now: float) -> Iterator[_Finding]:
+    """Yield the hosts that reboot: no problem before the deadline of a reboot."""
+    for host in status.hosts:
+        if host.reboot is not None:
+            health = Health.WARNING if host.reboot.is_due(now) else Health.OK
+            yield health, f"{host.name} {host.reboot}"
+
+
 def _old_locks(
     snapshot: FleetSnapshot, locks: Sequence[Lock], now: float, limits: HealthLimits
 ) -> Iterator[_Finding]:
-    registered = {host.identity.id for host in snapshot.hosts}
+    present = present_hosts(snapshot)
     for lock in locks:
         holder = lock.holder
         if holder is None:
             continue
         held = max(0.0, now - lock.since)
         health, crossed = limits.judge(held / 60)
-        if is_orphaned(lock, registered):
+        if is_orphaned(lock, present):
             health, crossed = max(health, Health.WARNING), "not registered"
         if health is not Health.OK:
             yield health, f"{lock} has been held by {holder.identity} for {age(held)} ({crossed.strip()})"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.names import check_node_path
-from zkdeployment.base.records import Record
+from zkdeployment.base.records import OMITTED, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Host
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,12 @@ def find_lock(locks: Iterable[Lock], name: str) -> Lock:
     )
 
 
-def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
+def plan_release(lock: Lock, fleet: FleetSnapshot, *, now: float) -> Release:
     """Return the node to remove so that the next contender acquires the lock, with an objection, if any.
 
     ``now`` is in seconds since the epoch. Raises ``RefusedError`` if no contender holds the lock.
     """
-    registered = {host.identity.id: host for host in hosts}
+    registered = {host.identity.id: host for host in fleet.hosts}
     if lock.abandoned_work is not None:
         host = registered.get(lock.abandoned_work.host_id)
         working = host is not None and host.deploying is not None
@@ -67,7 +69,9 @@ def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
     holder = lock.holder
     if holder is None:
         raise RefusedError(f"{lock} has no holder")
-    return Release(lock, holder.node, holder.identity, _objection(lock, holder, registered, now))
+    reboot = reboot_of_holder(lock, fleet)
+    objection = _objection(lock, holder, registered, now) if reboot is None else f"{holder.identity} {reboot}"
+    return Release(lock, holder.node, holder.identity, objection)
 
 
 def check_release(planned: Release, *, force: bool) -> None:
@@ -91,25 +95,36 @@ def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], no
     return f"{holder.identity} is registered and deploying {host.deploying}"
 
 
-def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
-    """Return the locks sorted: first those whose holder is absent or lost the session, then the oldest."""
-    registered = {host.identity.id for host in hosts}
+def reboot_of_holder(lock: Lock, fleet: FleetSnapshot) -> RebootRecord | None:
+    """Return the reboot after which the holder of a lock is expected back; ``None`` for another holder."""
+    return None if lock.holder is None else fleet.expected_back.get(lock.holder.host_id or "")
+
+
+def present_hosts(fleet: FleetSnapshot) -> frozenset[str]:
+    """Return the ids of the hosts that are registered, or are expected back after a reboot."""
+    return frozenset((*(host.identity.id for host in fleet.hosts), *fleet.expected_back))
+
+
+def by_urgency(locks: Iterable[Lock], fleet: FleetSnapshot) -> list[Lock]:
+    """Return the locks sorted: first those whose holder is absent or lost the session, then the oldest.
+
+    A holder that reboots in time is not absent.
+    """
+    present = present_hosts(fleet)
 
     def key(lock: Lock) -> tuple[bool, float]:
-        return not (lock.abandoned_work is not None or is_orphaned(lock, registered)), min(
-            _times(lock), default=0.0
-        )
+        return not (lock.abandoned_work is not None or is_orphaned(lock, present)), min(_times(lock), default=0.0)
 
     return sorted(locks, key=key)
 
 
-def is_orphaned(lock: Lock, registered: set[str]) -> bool:
+def is_orphaned(lock: Lock, present: Collection[str]) -> bool:
     """Return whether the holder is absent and the lock stays held until that host is back.
 
     Such records exist for the locks of roles, and locks of services that are kept for a host.
     """
     stays = lock.kind is LockKind.ROLE or lock.is_kept
-    return stays and lock.holder is not None and lock.holder.host_id not in registered
+    return stays and lock.holder is not None and lock.holder.host_id not in present
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +139,10 @@ class ContenderView(Record):
 
 @dataclass(frozen=True, slots=True)
 class LockView(Record):
-    """A lock; ``left``: the host that worked under it has lost it; ``kept``: it is kept for the holder."""
+    """A lock; ``left``: the host that worked under it has lost it; ``kept``: it is kept for the holder.
+
+    ``reboot`` is the reboot after which the holder is expected back.
+    """
 
     kind: LockKind
     name: str
@@ -134,11 +152,12 @@ class LockView(Record):
     work: LockedWork | None
     left: bool
     kept: bool
+    reboot: Annotated[RebootRecord | None, OMITTED] = None
 
 
-def lock_views(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[LockView]:
+def lock_views(locks: Sequence[Lock], fleet: FleetSnapshot) -> list[LockView]:
     """Return the locks as ``-o json`` prints them."""
-    registered = {host.identity.id for host in hosts}
+    registered = {host.identity.id for host in fleet.hosts}
 
     def view(one: Contender) -> ContenderView:
         is_registered = None if one.host_id is None else one.host_id in registered
@@ -154,6 +173,7 @@ def lock_views(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[LockView]:
             lock.work,
             lock.abandoned_work is not None,
             lock.is_kept,
+            reboot_of_holder(lock, fleet),
         )
         for lock in locks
     ]

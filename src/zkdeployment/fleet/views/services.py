@@ -19,7 +19,13 @@ from zkdeployment.base.packages import has_version, is_installed, order_key
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.instances import NONE_DOWN, DownInstances, ServicesSnapshot
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, running_instances
+from zkdeployment.fleet.views.status import (
+    UNREGISTERED,
+    FleetStatus,
+    HostState,
+    HostStatus,
+    running_instances,
+)
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.tree.values import is_below
@@ -274,7 +280,7 @@ def _deployments(
     for number in range(assignment.n):
         if host.state is HostState.MAINTENANCE:
             state = InstanceState.MAINTENANCE
-        elif host.state is HostState.ABSENT:
+        elif host.state in UNREGISTERED:
             state = InstanceState.ABSENT
         elif inventory is None:
             state = InstanceState.UNKNOWN
@@ -302,7 +308,7 @@ def _present(assignment: Assignment, inventory: Inventory) -> tuple[str | None, 
 
 
 def _left_state(host: HostStatus) -> InstanceState:
-    return InstanceState.ABSENT if host.state is HostState.ABSENT else InstanceState.LEFTOVER
+    return InstanceState.ABSENT if host.state in UNREGISTERED else InstanceState.LEFTOVER
 
 
 def _unmatched(targets: Targets, identities: Iterable[Identity], path: str) -> dict[str, dict[str, Assignment]]:

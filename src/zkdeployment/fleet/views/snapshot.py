@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Decision, Maintenance
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.base.stop import GroupStop, Stop
     from zkdeployment.fleet.daemon_failures import DaemonFailure
     from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
@@ -127,7 +128,8 @@ class FleetSnapshot:
     ``maintenance`` is the maintenance of hosts in force when the fleet was read, by host id. ``disappeared`` maps
     the ids of absent hosts to the times at which a syncer noticed their absence, ``None`` for an unknown time.
     ``completed`` maps the sequences of the publications that absent hosts completed last to their revisions.
-    ``decisions`` are the decisions of persons for which features wait.
+    ``decisions`` are the decisions of persons for which features wait. ``reboots`` are the recorded reboots,
+    by host id.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -156,6 +158,19 @@ class FleetSnapshot:
     publication: PublicationRecord | None = None
     disappeared: Mapping[str, float | None] = field(default_factory=dict)
     completed: Mapping[int, Revision] = field(default_factory=dict)
+    reboots: Mapping[str, RebootRecord] = field(default_factory=dict)
+
+    @property
+    def expected_back(self) -> Mapping[str, RebootRecord]:
+        """The reboots of the hosts that are away for a reboot whose failure is not reported, by host id."""
+        if not self.reboots:
+            return self.reboots
+        registered = {host.identity.id for host in self.hosts}
+        return {
+            host_id: reboot
+            for host_id, reboot in self.reboots.items()
+            if host_id not in registered and not reboot.expired
+        }
 
     def absent_since(self, known: KnownHost) -> float | None:
         """Return when an absent host disappeared; ``None`` if no syncer saw that or if it returned since."""

@@ -11,7 +11,8 @@ from zkdeployment.base.act import Decision, Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Leased, is_host_name, lease_text
-from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.base.machine.reboots import RebootRecord
+from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
@@ -51,9 +52,14 @@ class HostState(Enum):
     DEPLOYING = "deploying"
     FAILED = "failed"
     ABSENT = "absent"  # known, but not registered
+    REBOOTING = "rebooting"  # not registered, because of a reboot that the host has recorded
     MAINTENANCE = "in maintenance"  # an operator withholds the host from deployments
     EXCLUDED = "excluded"  # in no group of the rollout strategy: the host keeps its version
     UNKNOWN = "unknown"  # the host is not known, or no version is wanted
+
+
+#: The states of known hosts that are not registered.
+UNREGISTERED = frozenset({HostState.ABSENT, HostState.REBOOTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class HostStatus(Record):
     matches it, an excluded host and a host in ``maintenance`` only if the operator named it. A host that can be
     leased, which has an ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the
     lease that it has reached.
+    ``reboot`` is the reboot of a rebooting host.
     """
 
     id: str
@@ -84,6 +91,7 @@ class HostStatus(Record):
     idle_role: Annotated[str | None, Key("lease")] = None
     leased: Leased | None = None
     maintenance: Maintenance | None = None
+    reboot: Annotated[RebootRecord | None, OMITTED] = None
 
     @property
     def exists(self) -> bool:
@@ -93,7 +101,7 @@ class HostStatus(Record):
     @property
     def lease_text(self) -> str:
         """The lease as text for people; empty for absent hosts, and for hosts that cannot be leased."""
-        return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
+        return "" if self.state in UNREGISTERED else lease_text(self.role, self.idle_role, self.leased)
 
 
 #: The error of a host that exists nowhere.
@@ -121,7 +129,7 @@ def select_hosts(
 
 
 #: The states in which the version of a host does not count.
-_WITHOUT = frozenset({HostState.FAILED, HostState.ABSENT})
+_WITHOUT = frozenset({HostState.FAILED, *UNREGISTERED})
 
 
 def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
@@ -307,7 +315,7 @@ def _last_change(
 
 
 #: The states of hosts whose instances may be missing: they restart, their host does, or operators work on it.
-_UNJUDGED = frozenset({HostState.DEPLOYING, HostState.ABSENT, HostState.MAINTENANCE})
+_UNJUDGED = frozenset({HostState.DEPLOYING, HostState.MAINTENANCE, *UNREGISTERED})
 
 
 def running_instances(
@@ -490,22 +498,26 @@ def _absent(
     snapshot: FleetSnapshot, wanted: Revision | None, rollout: RolloutState | None
 ) -> Iterator[HostStatus]:
     names = {host.identity.name for host in snapshot.hosts}
+    reboots = snapshot.expected_back
     for known in snapshot.absent:
         identity = known.identity
+        reboot = reboots.get(identity.id)
         # A registered host of the same name has replaced the absent host: only the id still names the latter.
         target_names = (identity.id,) if identity.name in names else identity.target_names
         yield HostStatus(
             id=identity.id,
             name=identity.name,
-            state=HostState.ABSENT,
+            state=HostState.ABSENT if reboot is None else HostState.REBOOTING,
             role=identity.role,
             version=snapshot.last_version(known),
             wanted=wanted,
-            since=snapshot.absent_since(known),
+            step=None if reboot is None else reboot.step,
+            since=snapshot.absent_since(known) if reboot is None else reboot.since,
             expected=not snapshot.targets.isdisjoint(target_names)
             and known.idle_role is None
             and not is_excluded(rollout, identity.id, known.facts),
             idle_role=known.idle_role,
+            reboot=reboot,
         )
 
 
@@ -602,6 +614,7 @@ def _will_continue(status: FleetStatus, awaited: Sequence[HostStatus]) -> bool:
 _ORDER = (
     HostState.FAILED,
     HostState.DEPLOYING,
+    HostState.REBOOTING,
     HostState.BEHIND,
     HostState.ABSENT,
     HostState.UNKNOWN,
@@ -655,6 +668,8 @@ def _describe(host: HostStatus) -> str:
     match host.state:
         case HostState.MAINTENANCE:
             return str(host.maintenance)
+        case HostState.REBOOTING:
+            return str(host.reboot)
         case HostState.FAILED:
             return f"failed: {host.error}"
         case HostState.DEPLOYING:

@@ -125,9 +125,9 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
 def read_locks(user: Reader, adapters: Adapters) -> Response:
     """Return all locks that are held: their holders, the hosts that wait, and the work under them."""
     del user
-    hosts = adapters.feed.snapshot().fleet.hosts
-    locks = by_urgency(adapters.feed.locks(), hosts)
-    return JSONResponse(with_schema("locks", {"locks": [view.to_json() for view in lock_views(locks, hosts)]}))
+    fleet = adapters.feed.snapshot().fleet
+    locks = by_urgency(adapters.feed.locks(), fleet)
+    return JSONResponse(with_schema("locks", {"locks": [view.to_json() for view in lock_views(locks, fleet)]}))
 
 
 @router.get("/services", response_model=_SERVICES)

@@ -305,7 +305,7 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
     may_act = cached.connected and user.may(Right.ACT_ON_FLEET)
     rows = lock_rows(
         last_known(request).read(Known.LOCKS, adapters.feed.locks, ()),
-        cached.fleet.hosts,
+        cached.fleet,
         now=adapters.clock.now(),
         user=user if may_act else None,
     )

@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import time_at_pace
-from zkdeployment.fleet.views.locks import is_orphaned
+from zkdeployment.fleet.views.locks import is_orphaned, present_hosts
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
 from zkdeployment.fleet.views.snapshot import UNAFFECTED, FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, describe_unserved
@@ -177,9 +177,9 @@ def _down(status: FleetStatus) -> Iterator[FleetProblem]:
 
 
 def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[FleetProblem]:
-    registered = {host.identity.id for host in snapshot.hosts}
+    present = present_hosts(snapshot)
     for lock in locks:
-        if is_orphaned(lock, registered) and lock.holder is not None:
+        if is_orphaned(lock, present) and lock.holder is not None:
             title = f"{str(lock)[:1].upper()}{str(lock)[1:]} is held by a host that is not registered"
             yield FleetProblem(title, lock.holder.identity, href="/locks", severe=False)
 
@@ -388,7 +388,7 @@ def deployment_pace(hosts: Iterable[HostStatus], snapshot: FleetSnapshot, now: f
     left = recent = 0
     for host in hosts:
         if host.expected:
-            left += host.state in {HostState.DEPLOYING, HostState.BEHIND}
+            left += host.state in {HostState.DEPLOYING, HostState.BEHIND, HostState.REBOOTING}
             recent += host.state is HostState.CONVERGED and now - (host.since or 0.0) <= window
     if not left:
         return ""
@@ -482,7 +482,9 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
     deploying, behind = counts[HostState.DEPLOYING], counts[HostState.BEHIND]
     working = f"{count_text(deploying, 'host')} {'is' if deploying == 1 else 'are'} deploying"
     waiting = f", {behind:,} {'waits' if behind == 1 else 'wait'} for {'its' if behind == 1 else 'their'} turn"
-    return Tone.BUSY, headline, f"{working}{waiting if behind else ''}. {missing}".strip()
+    rebooting = counts[HostState.REBOOTING]
+    reboots = f", {count_text(rebooting, 'host')} {'reboots' if rebooting == 1 else 'reboot'}" if rebooting else ""
+    return Tone.BUSY, headline, f"{working}{reboots}{waiting if behind else ''}. {missing}".strip()
 
 
 def _rollout(snapshot: FleetSnapshot, status: FleetStatus, progress: str) -> tuple[Tone, str, str]:

@@ -14,7 +14,7 @@ from zkdeployment.base.stop import LiveOutput, output_place
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.explanations.explanation import Advice, Explanation
 from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
+from zkdeployment.fleet.views.status import UNREGISTERED, FleetStatus, HostState, HostStatus
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import (
     ActLink,
@@ -68,6 +68,7 @@ class StatusSign:
 SIGNS: Mapping[HostState, StateSign] = {
     HostState.FAILED: StateSign("failed", "stopped with an error", "m0 0h10v10h-10z"),
     HostState.ABSENT: StateSign("absent", "its agent does not run", "m.5.5h9v9h-9zm2 2v5h5v-5z"),
+    HostState.REBOOTING: StateSign("rebooting", "back in some minutes", "m0 0l5 5l-5 5zm10 0l-5 5l5 5z"),
     HostState.DEPLOYING: StateSign("deploying", "works on it now", "m5 0l5 5l-5 5l-5-5z"),
     HostState.BEHIND: StateSign("behind", "waits with another revision", "m.5 5h9v4.5h-9z"),
     HostState.CONVERGED: StateSign("converged", "has the wanted revision", "m5 5h0"),
@@ -387,7 +388,7 @@ def _identity(status: HostStatus, snapshot: FleetSnapshot) -> Identity:
 
 def _facts(status: HostStatus) -> list[tuple[str, str]]:
     done, total = status.steps or (0, 0)
-    none = "not known" if status.state is HostState.ABSENT else "none yet"
+    none = "not known" if status.state in UNREGISTERED else "none yet"
     version = none if status.version is None else str(status.version)
     if status.version is None and status.former is not None:
         version = f"none; {short(status.former)} before the unfinished deployment"
@@ -397,7 +398,9 @@ def _facts(status: HostStatus) -> list[tuple[str, str]]:
         ("Revision", version),
         ("Wanted", "none" if status.wanted is None else str(status.wanted)),
     ]
-    if status.step is not None and status.error is None:
+    if status.reboot is not None:
+        facts.append(("Reboot", str(status.reboot)))
+    elif status.step is not None and status.error is None:
         facts.append(("Step", f"{f'{done} of {total} done; now: ' if total else ''}{status.step}"))
     return facts
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
-from zkdeployment.fleet.views.locks import by_urgency, is_orphaned
+from zkdeployment.fleet.views.locks import by_urgency, is_orphaned, present_hosts, reboot_of_holder
 from zkdeployment.service.acts import ReleaseLock
 from zkdeployment.service.views.fleet import HostLink
 from zkdeployment.service.views.frame import act_page, host_page
@@ -14,8 +14,9 @@ from zkdeployment.service.views.frame import act_page, host_page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.base.host import Host
     from zkdeployment.base.lock import Contender, Lock, LockedWork
+    from zkdeployment.base.machine.reboots import RebootRecord
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.service.users.user import User
 
 #: The most waiting hosts that a row names.
@@ -41,24 +42,23 @@ class LockRow:
 
 
 def lock_rows(
-    locks: Sequence[Lock], hosts: Sequence[Host], *, now: float, user: User | None
+    locks: Sequence[Lock], fleet: FleetSnapshot, *, now: float, user: User | None
 ) -> tuple[LockRow, ...]:
     """Return the locks at ``now``, those that need attention first, then the oldest.
 
     ``user`` is the user who may act; ``None`` if no user can act at present.
     """
-    registered = {host.identity.id for host in hosts}
-    return tuple(_row(lock, registered, now, user) for lock in by_urgency(locks, hosts))
+    return tuple(_row(lock, fleet, now, user) for lock in by_urgency(locks, fleet))
 
 
-def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> LockRow:
+def _row(lock: Lock, fleet: FleetSnapshot, now: float, user: User | None) -> LockRow:
     holder, left = lock.holder, lock.abandoned_work
     warning = ""
     if left is not None:
         warning = (
             f"{left.host_name} lost the lock at {left.step}, {age(now - left.since)} ago; its script may still run"
         )
-    elif is_orphaned(lock, registered):
+    elif is_orphaned(lock, present_hosts(fleet)):
         warning = (
             "The holder is not registered. The lock stays held until that host is back, or the lock is released."
         )
@@ -69,7 +69,9 @@ def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> Loc
         kind=lock.kind.value,
         holder=None if holder is None else _link(holder),
         held_for="" if holder is None else age(now - lock.since),
-        work="" if lock.work is None or left is not None else _step(lock, lock.work),
+        work=""
+        if lock.work is None or left is not None
+        else _step(lock, lock.work, reboot_of_holder(lock, fleet)),
         warning=warning,
         waiting=tuple(map(_link, lock.waiting[:_NAMED])),
         more_waiting=max(0, len(lock.waiting) - _NAMED),
@@ -77,7 +79,9 @@ def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> Loc
     )
 
 
-def _step(lock: Lock, work: LockedWork) -> str:
+def _step(lock: Lock, work: LockedWork, reboot: RebootRecord | None) -> str:
+    if reboot is not None:
+        return f"{work.step}; the host {reboot}"
     return f"{work.step}; the lock is kept for this host until the step is complete" if lock.is_kept else work.step
 
 

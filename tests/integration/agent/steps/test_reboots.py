@@ -15,6 +15,7 @@ from support.builders import make_package
 from support.commands import invoke
 from support.waiting import wait_until
 from zkdeployment.base.system import HostSystem
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.zookeeper.session import Session
@@ -87,6 +88,7 @@ def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its
         assert fleet.get("/zkdeployment/busy/os,web")["kept"] is True
     assert machine.bash == ["5.2"]
     assert fleet.client.get_children("/hosts") == []
+    assert ZooKeeperFleetReader(session).snapshot().expected_back.keys() == {"h1"}
 
     machine.boot("boot-2")
     with machine.host.agent():

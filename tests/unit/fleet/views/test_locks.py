@@ -8,9 +8,14 @@ from support.builders import make_host as host
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.fleet.views.locks import by_urgency, find_lock, lock_views, plan_release
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 1000.0
 SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", 990.0, "/hosts-lock/a"),))
+
+
+def fleet(*hosts):
+    return FleetSnapshot(hosts=hosts)
 
 
 def who(host_id, since=900.0):
@@ -76,7 +81,7 @@ def test_a_lock_without_contenders_is_not_found(name):
     ],
 )
 def test_a_release_names_the_node_to_remove_and_an_objection(lock, hosts, node, objection):
-    planned = plan_release(lock, hosts, now=NOW)
+    planned = plan_release(lock, fleet(*hosts), now=NOW)
     assert (planned.node, planned.objection) == (node, objection)
 
 
@@ -89,7 +94,7 @@ def test_the_host_for_which_a_lock_is_kept_is_its_holder_even_if_another_is_firs
     assert lock.holder == Contender("h1.example.com (h1)", 940.0, "/zkdeployment/busy/shop,web", "h1")
     assert [contender.host_id for contender in lock.waiting] == ["h2", "h3"]
     assert (lock.abandoned_work, lock.since) == (None, 940.0)
-    (document,) = (view.to_json() for view in lock_views([lock], [host("h2")]))
+    (document,) = (view.to_json() for view in lock_views([lock], fleet(host("h2"))))
     assert (document["kept"], document["left"], document["holder"]["registered"]) == (True, False, False)
     assert document["work"]["kept"] is True
 
@@ -107,21 +112,21 @@ def test_a_host_that_works_under_a_kept_lock_and_in_the_queue_does_not_wait_for_
     ],
 )
 def test_a_kept_lock_is_released_without_force_unless_its_host_works(hosts, objection):
-    planned = plan_release(service(who("h2"), work=kept("h1")), hosts, now=NOW)
+    planned = plan_release(service(who("h2"), work=kept("h1")), fleet(*hosts), now=NOW)
     assert (planned.node, planned.owner) == ("/zkdeployment/busy/shop,web", "h1.example.com (h1)")
     assert planned.objection == objection
 
 
 def test_a_lock_without_a_holder_cannot_be_released():
     with pytest.raises(RefusedError, match="the lock of role web has no holder"):
-        plan_release(role(), [], now=NOW)
+        plan_release(role(), fleet(), now=NOW)
 
 
 def test_locks_of_absent_holders_come_first_then_the_oldest():
     fine, older = service(who("h1", 800.0)), role(who("h1", 700.0))
     orphaned, left = role(who("h9", 950.0)), service(who("h2"), work=at_work("h3"))
     absent, present = service(who("h1", 700.0), work=kept("h9")), service(who("h1"), work=kept("h2"))
-    assert by_urgency([fine, present, orphaned, absent, older, left], [host("h1"), host("h2")]) == [
+    assert by_urgency([fine, present, orphaned, absent, older, left], fleet(host("h1"), host("h2"))) == [
         left,
         absent,
         orphaned,
@@ -133,7 +138,7 @@ def test_locks_of_absent_holders_come_first_then_the_oldest():
 
 def test_locks_as_json():
     locks = [service(who("h1"), who("h2"), work=at_work("h1"))]
-    (document,) = (view.to_json() for view in lock_views(locks, [host("h1")]))
+    (document,) = (view.to_json() for view in lock_views(locks, fleet(host("h1"))))
     assert document == {
         "kind": "service",
         "name": "/shop/web",
@@ -144,4 +149,4 @@ def test_locks_as_json():
         "left": False,
         "kept": False,
     }
-    assert lock_views([SYNCER], [])[0].to_json()["holder"]["registered"] is None
+    assert lock_views([SYNCER], fleet())[0].to_json()["holder"]["registered"] is None

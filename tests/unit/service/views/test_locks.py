@@ -5,12 +5,13 @@ from functools import partial
 
 from support.builders import make_contender, make_host, make_role_lock, make_service_lock, make_user
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.locks import lock_rows
 
 NOW = 10_000.0
 ANN = make_user("ann", Role.OPERATOR)
-HOSTS = (make_host("h1", "r1"),)
+FLEET = FleetSnapshot(hosts=(make_host("h1", "r1"),))
 
 
 def contender(number):
@@ -21,7 +22,7 @@ service = partial(make_service_lock, path="/shop/web")
 
 
 def rows(*locks, user=ANN):
-    return lock_rows(locks, HOSTS, now=NOW, user=user)
+    return lock_rows(locks, FLEET, now=NOW, user=user)
 
 
 def test_a_lock_shows_its_holder_the_work_and_the_first_hosts_that_wait():
