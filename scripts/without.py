@@ -18,7 +18,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 #: The features that can be taken out.
-FEATURES = ("rollouts", "promotion", "intents", "checks", "pools", "providers", "editors")
+FEATURES = ("rollouts", "promotion", "intents", "checks", "pools", "providers", "editors", "system")
 
 
 def main(arguments: list[str]) -> int:

@@ -564,10 +564,21 @@ def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
     if named == "":  # perhaps an unset variable in a script: the default could be another fleet
         raise ConfigurationError("--zookeeper: expected HOST:PORT[,HOST:PORT…][/CHROOT], found nothing")
     given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
-    if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
+    settings = fleet_settings(config, required=not given)
+    if settings is None:
         return Servers(given or DEFAULT_CONNECTION)
-    configured = chosen_settings(config).servers
+    configured = settings.servers
     return replace(configured, connection=given) if given else configured
+
+
+def fleet_settings(config: Path | None, *, required: bool = False) -> Settings | None:
+    """Return the settings of the named configuration, or else of the system's, without those of this host.
+
+    ``None`` if the file does not exist, unless it is named and ``required``. Raises ``ConfigurationError``.
+    """
+    if (config is None or not required) and not _exists(config or SYSTEM_CONFIGURATION, required=required):
+        return None
+    return load(config or SYSTEM_CONFIGURATION, host=False)
 
 
 def checked_connection(connection: str | None, where: str) -> str | None:

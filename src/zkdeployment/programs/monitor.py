@@ -17,7 +17,13 @@ import nagiosplugin
 
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.settings import checked_connection, find_servers, load, named_configuration
+from zkdeployment.config.settings import (
+    checked_connection,
+    find_servers,
+    fleet_settings,
+    load,
+    named_configuration,
+)
 from zkdeployment.fleet.store.one_host import read_host
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line
 from zkdeployment.zookeeper.session import Session
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.json_values import Properties
+    from zkdeployment.config.settings import Settings
     from zkdeployment.fleet.views.fleet_health import MonitoredFleet
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.zookeeper.servers import Servers
@@ -41,7 +48,7 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Fl
         return read_host(session, host_id)
 
 
-def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
+def read_fleet(servers: Servers, *, timeout: float, settings: Settings | None = None) -> MonitoredFleet:
     """Return the fleet with its locks, its syncer and the alarms of features; raises as ``read_own_host``."""
     from zkdeployment.base.features import installed  # noqa: PLC0415  the check of a host starts faster without it
     from zkdeployment.fleet.places import FleetPlaces  # noqa: PLC0415
@@ -55,7 +62,7 @@ def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
         reading = [places.alarms for places in installed(FleetPlaces) if places.alarms is not None]
         alarms = [read(session, time.time()) for read in reading]
         snapshot = reader.snapshot()
-        return MonitoredFleet(snapshot, locks, syncer, alarms, reader.services(snapshot))
+        return MonitoredFleet(snapshot, locks, syncer, alarms, reader.services(snapshot), settings)
 
 
 def _open(servers: Servers, timeout: float) -> Session:
@@ -150,9 +157,7 @@ def check_fleet(
 ) -> NoReturn:
     """Check the whole fleet and exit with its state; as ``check_host``, but with ranges of minutes."""
     limits = _limits(warn, critical, _FLEET_LIMITS)
-    _check(
-        lambda: _judge_fleet(find_servers(zookeeper, config or named_configuration()), limits, timeout), timeout
-    )
+    _check(lambda: _judge_fleet(zookeeper, config or named_configuration(), limits, timeout), timeout)
 
 
 def exit_unknown(reason: str) -> NoReturn:
@@ -200,10 +205,14 @@ def _judge_host(config: Path, zookeeper: str | None, limits: HealthLimits, timeo
     return host_health(status, host, snapshot, now=time.time(), limits=limits)
 
 
-def _judge_fleet(connection: Servers, limits: HealthLimits, timeout: float) -> HealthVerdict:
+def _judge_fleet(
+    zookeeper: str | None, config: Path | None, limits: HealthLimits, timeout: float
+) -> HealthVerdict:
     from zkdeployment.fleet.views.fleet_health import fleet_health  # noqa: PLC0415  a host's check starts faster without it
 
-    return fleet_health(read_fleet(connection, timeout=timeout), now=time.time(), limits=limits)
+    servers = find_servers(zookeeper, config)
+    fleet = read_fleet(servers, timeout=timeout, settings=fleet_settings(config))
+    return fleet_health(fleet, now=time.time(), limits=limits)
 
 
 def _read_status(file: Path) -> str | None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zkdeployment.base.lock import Lock
+    from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.records import SyncerReport
 
     #: Judges what a feature read: yields each problem with its severity.
@@ -61,12 +62,13 @@ class AlarmTimes:
     """The time by which alarms are judged.
 
     ``now`` is in seconds since the epoch. ``published_for`` is the number of seconds since the cluster version was
-    set. ``limits`` are in minutes.
+    set. ``limits`` are in minutes. ``settings`` are those of the monitor, ``None`` without a configuration.
     """
 
     now: float
     published_for: float
     limits: HealthLimits
+    settings: Settings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class MonitoredFleet:
     """The part of the fleet's state that the monitor reads.
 
     ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``alarms`` judge
-    what the features read.
+    what the features read, by the ``settings`` of the monitor.
     """
 
     snapshot: FleetSnapshot
@@ -82,6 +84,7 @@ class MonitoredFleet:
     syncer: SyncerReport | None = None
     alarms: Sequence[JudgeAlarms] = ()
     services: ServicesSnapshot = NO_SERVICES
+    settings: Settings | None = None
 
 
 def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> HealthVerdict:
@@ -97,6 +100,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     if cluster is None:
         return HealthVerdict(Health.UNKNOWN, NO_HOSTS_SENTENCE)
     wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
+    times = AlarmTimes(now, wanted_for, limits, fleet.settings)
     registered = {host.identity.id: host for host in snapshot.hosts}
     behind = [
         (registered[host.id].behind_for(snapshot.changed, now), host)
@@ -121,7 +125,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_failing_daemons(snapshot, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
-        *(finding for judge in fleet.alarms for finding in judge(AlarmTimes(now, wanted_for, limits))),
+        *(finding for judge in fleet.alarms for finding in judge(times)),
     ]
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])

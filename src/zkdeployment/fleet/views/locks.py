@@ -70,8 +70,8 @@ def plan_release(lock: Lock, fleet: FleetSnapshot, *, now: float) -> Release:
     if holder is None:
         raise RefusedError(f"{lock} has no holder")
     reboot = reboot_of_holder(lock, fleet)
-    objection = _objection(lock, holder, registered, now) if reboot is None else f"{holder.identity} {reboot}"
-    return Release(lock, holder.node, holder.identity, objection)
+    risk = _objection(lock, holder, registered, now) if reboot is None else f"{holder.identity} {reboot}"
+    return Release(lock, holder.node, holder.identity, risk)
 
 
 def check_release(planned: Release, *, force: bool) -> None:

@@ -1,0 +1,1 @@
+"""The operating systems of hosts: their releases and kernels, and the reboots that are due."""
