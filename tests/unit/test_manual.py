@@ -195,7 +195,6 @@ QUOTED = {
     if page.startswith(("operations/alarms/", "operations/refusals/"))
 }
 
-#: The modules with the alarms.
 #: Modules of alarms, and functions with alarms in other modules.
 ALARMS = (
     ("fleet/views/health.py", None),
@@ -203,6 +202,7 @@ ALARMS = (
     ("fleet/daemon_failures.py", None),
     ("checks/rules/overview.py", "check_alarms"),
     ("pools/rules/overview.py", "pool_alarms"),
+    ("system/alarms.py", None),
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
-from zkdeployment.config.forms import YES_NO, SectionSettings, number, setting
+from zkdeployment.config.forms import DAYS, YES_NO, SectionSettings, setting
 from zkdeployment.fleet.views.health import Health
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ _NAMED = 3
 
 _DAY = 86_400.0
 
-#: The form of numbers of days.
-_DAYS = number(3650, "a number of days from 1 to 3650")
-
 
 @dataclass(frozen=True, kw_only=True)
 class SystemSettings(SectionSettings):
@@ -32,10 +29,10 @@ class SystemSettings(SectionSettings):
     SECTION: ClassVar[str] = "system"
     PLACE: ClassVar[int] = 90
 
-    reboot_days: int = setting(_DAYS, 7)
+    reboot_days: int = setting(DAYS, 7)
     """The number of days after which the monitor of the fleet warns of a reboot that is due."""
 
-    release_days: int = setting(_DAYS, 45)
+    release_days: int = setting(DAYS, 45)
     """The number of days since its last update after which the monitor of the fleet warns of a host that lacks the
     wanted release."""
 

@@ -112,6 +112,13 @@ def test_forgetting_a_host_removes_its_requests_for_the_locks_of_all_roles(sessi
     )
 
 
+def test_forgetting_a_host_that_does_not_come_back_removes_the_record_of_its_reboot(session, client):
+    ZooKeeperFleet(session).publish_inventory(KNOWN)
+    client.create("/zkdeployment/reboots/h1", b"{}", makepath=True)
+    forget(session, KNOWN.identity.id)
+    assert client.get_children("/zkdeployment/reboots") == []
+
+
 def test_forgetting_a_host_removes_the_records_of_its_unfinished_work(session, client):
     ZooKeeperFleet(session).publish_inventory(KNOWN)
     for name, host_id in (("shop,web", KNOWN.identity.id), ("shop,db", "another")):
