@@ -5,9 +5,8 @@ from fastapi.responses import JSONResponse
 
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.service.access.identity import Reader
-from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters
-from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.responses import ERRORS, answer
 from zkdeployment.system.opening import systems_of
 from zkdeployment.system.views import SystemsStatus
 

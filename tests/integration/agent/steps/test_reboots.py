@@ -154,7 +154,9 @@ def test_an_operator_may_declare_a_host_dead_that_does_not_come_back(fleet, verb
     fleet.set_version("r1")
     with machine.reaching_its_reboot():
         pass
-    words = ["forget", "h1", "--force"] if verb == "forget" else ["locks", "release", "/os/web", "--yes"]
+    words = (
+        ["forget", "h1", "--force"] if verb == "forget" else ["locks", "release", "/os/web", "--yes", "--force"]
+    )
     done = invoke(*words, "--reason", "it burnt", "--zookeeper", fleet.connection)
     assert done.returncode == 0, done.stderr
     assert fleet.client.get_children("/zkdeployment/reboots") == []
