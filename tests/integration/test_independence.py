@@ -108,6 +108,7 @@ def compose_copy(run, *left_out):
     run(Path(sys.executable).parent / "lint-imports", "--no-cache")
 
 
+@pytest.mark.nightly
 def test_a_copy_without_any_feature_is_imported_and_composed(tmp_path):
     compose_copy(copy_without(tmp_path / "copy", *FEATURES), *FEATURES)
 

@@ -15,6 +15,8 @@ from support.waiting import wait_until
 
 TESTS = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.nightly  # each test runs tests in a pytest of its own
+
 CONFTEST = """\
 import os
 from support.limits import (
@@ -70,6 +72,17 @@ def test_two():
     done = run(*argv, cwd=tmp_path)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert re.search(r"the test did not end within its time limit, \d s", done.stdout)
+
+
+def test_a_failed_test_leaves_the_programs_of_another_run_alone(tmp_path):
+    argv = write_tests(tmp_path, "def test_one():\n    pytest.fail('on purpose')\n")
+    named_alike = {**os.environ, RUN: "another run", TEST: "test_inner.py::test_one (call)"}
+    with subprocess.Popen(["sleep", "1000"], env=named_alike) as program:
+        try:
+            assert "1 failed" in run(*argv, cwd=tmp_path).stdout
+            assert program.poll() is None
+        finally:
+            program.kill()
 
 
 def test_a_test_that_is_repeated_gets_new_fixtures_that_it_shares_with_other_tests_of_its_module(tmp_path):

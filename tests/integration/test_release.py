@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2]
 #: These tests use the archives that are built fast; the RPMs have tests of their own.
 QUICK = "--quick"
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.all_features]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600), pytest.mark.all_features]
 
 
 class Checkout:
@@ -131,7 +131,7 @@ def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
 @pytest.mark.parametrize(
     ("version", "release"),
     [
-        pytest.param("7.5.0", Checkout.release_with_agent, marks=pytest.mark.nightly),
+        ("7.5.0", Checkout.release_with_agent),
         ("8.0.0", Checkout.release),
     ],
 )

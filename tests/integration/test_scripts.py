@@ -12,6 +12,8 @@ from support.fresh_checkout import environment, make_checkout
 
 PROJECT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def clone(tmp_path):

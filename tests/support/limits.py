@@ -143,6 +143,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """
     _limit(item)
     has_failed = item.stash.get(_failed, False)
+    # Another run may have a test of the same name. The last teardown of a run ends its variable, too.
+    marks = {RUN: os.environ.get(RUN, ""), TEST: f"{item.nodeid} (call)"}
     try:
         if has_failed and item.get_closest_marker("flaky"):
             # As if a test of another module were next: pytest takes any part of its tree that stays in use.
@@ -150,16 +152,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     finally:
         yield
         if has_failed:
-            left = [program for program in psutil.process_iter() if _belongs(program, f"{item.nodeid} (call)")]
+            left = [program for program in psutil.process_iter() if _belongs(program, marks)]
             for program in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     program.kill()
             psutil.wait_procs(left, timeout=_INTERVAL)
 
 
-def _belongs(program: psutil.Process, test: str) -> bool:
+def _belongs(program: psutil.Process, marks: dict[str, str]) -> bool:
     try:
         environment = program.environ()
     except psutil.Error:
         return False  # it has ended, or belongs to another user
-    return environment.get(TEST) == test and VARIABLE not in environment
+    return environment.items() >= marks.items() and VARIABLE not in environment

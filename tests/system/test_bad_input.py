@@ -67,10 +67,10 @@ def hosts(box):
 @pytest.mark.parametrize(
     ("kind", "expected", "changed"),
     [
-        ("missing", ("missing",), False),
+        pytest.param("missing", ("missing",), False, marks=pytest.mark.nightly),
         ("unsigned", ("unsigned", "sign"), False),
-        ("scriptless", ("scriptless", "zookeeper-deploy"), True),
-        ("stiff", ("stiff", "executable"), True),
+        pytest.param("scriptless", ("scriptless", "zookeeper-deploy"), True, marks=pytest.mark.nightly),
+        pytest.param("stiff", ("stiff", "executable"), True, marks=pytest.mark.nightly),
         ("failing", ("failing/bin/zookeeper-deploy", "exit status 3"), True),
     ],
 )
@@ -108,6 +108,7 @@ def test_a_malformed_tree_is_not_published_and_the_error_names_file_line_and_col
     assert not [node for node in nodes.values() if node.get("error")]
 
 
+@pytest.mark.nightly
 def test_a_tree_that_contradicts_itself_is_not_published(box, good):
     box.push(TREE + "  /other : steady\n    version = '2'\n    /deploy\n      /host1\n", "two versions")
     done = box.sync()

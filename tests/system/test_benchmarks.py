@@ -10,27 +10,21 @@ from benchmarks.results import HEADINGS, SCALES, Result
 from support.commands import run
 from support.fresh_checkout import environment, make_checkout
 
-#: The benchmarks of each commit, which take a few seconds together.
-QUICK = ("editor", "growth", "parse", "promotion", "rollout", "start", "watches")
-OTHERS = tuple(name for name in NAMES if name not in QUICK)
 
-
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "names", [QUICK, pytest.param(OTHERS, marks=pytest.mark.nightly)], ids=["quick", "others"]
-)
-def test_benchmarks_of_tiny_fleets_yield_results_with_what_their_script_installs(place, names):
-    checkout = make_checkout(place / names[0])
-    done = run(checkout / "scripts" / "benchmark", "--tiny", *names, env=environment())
+def test_benchmarks_of_tiny_fleets_yield_results_with_what_their_script_installs(place):
+    checkout = make_checkout(place / "checkout")
+    done = run(checkout / "scripts" / "benchmark", "--tiny", *NAMES, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {}
     for line in done.stdout.splitlines():
-        if line.strip() in names:
+        if line.strip() in NAMES:
             rows[line.strip()] = []
         elif line.startswith("│"):
             rows[[*rows][-1]].append(line)
-    assert tuple(rows) == names
-    assert [name for name in names if not rows[name]] == []
+    assert tuple(rows) == tuple(NAMES)
+    assert [name for name in NAMES if not rows[name]] == []
 
 
 def check(results):

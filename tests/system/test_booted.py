@@ -64,7 +64,7 @@ HOSTS = ("app1", "app2", "app3")
 NIGHTLY = Path(__file__).resolve().parents[2] / ".ci" / "systemd"
 
 # Building the RPM takes most of a minute.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900), pytest.mark.all_features]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def start_host(fleet, name, installed):
 
 @pytest.fixture(scope="module")
 def app3(fleet, central, installed):
-    """Return the only machine that deploys in each commit; at night, it is one of three."""
+    """Return the machine that tests use alone; it is one of three."""
     assert central
     return start_host(fleet, "app3", installed)
 
@@ -220,7 +220,6 @@ def test_all_units_start_and_start_again_when_the_machine_reboots(central):
         wait_until(lambda: are_well(central), "all units run")
 
 
-@pytest.mark.nightly
 def test_a_host_that_reboots_during_a_script_runs_it_again_and_does_not_stop_the_fleet(fleet, hosts):
     journal, host, hold = Journal(fleet), hosts["app2"], fleet.shared / "hold-app2"
     hold.touch()
@@ -235,7 +234,6 @@ def test_a_host_that_reboots_during_a_script_runs_it_again_and_does_not_stop_the
     assert_one_after_the_other(journal.noted())
 
 
-@pytest.mark.nightly
 def test_the_fleet_upgrades_zkdeployment_host_by_host(fleet, hosts, built_rpms):
     fleet.repository.add([later_release(built_rpms, fleet.directory, 2)])
     journal, before = Journal(fleet), {name: main_process(host) for name, host in hosts.items()}
@@ -316,7 +314,6 @@ def test_a_package_transaction_outlives_an_agent_that_systemd_kills(fleet, app3)
         assert_packages_are_whole(fleet, app3, version)
 
 
-@pytest.mark.nightly
 def test_an_agent_that_is_stopped_during_a_package_transaction_waits_for_its_end(fleet, hosts):
     host = hosts["app3"]
     version = another_version(host)
@@ -337,7 +334,6 @@ def test_an_agent_that_is_stopped_during_a_package_transaction_waits_for_its_end
     assert (fleet.shared / "transaction-app3").read_text().count("begins shop") == 1
 
 
-@pytest.mark.nightly
 def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet, hosts):
     host = hosts["app1"]
     version = another_version(host)
@@ -352,7 +348,6 @@ def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet
         assert host.run("rpm", "-V", "shop").stdout == ""
 
 
-@pytest.mark.nightly
 def test_a_timer_runs_the_nightly_tests_of_the_newest_commit(fleet):
     machine = fleet.machine("ci")
     units = machine.path("/etc/systemd/system")

@@ -16,7 +16,7 @@ from support.hosts.rpms import build_rpm
 from support.waiting import wait_until
 from zkdeployment.checks.nagios.files import read_status_file
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 TREE = """\
 /demo
@@ -296,7 +296,6 @@ def assert_good(checks, service):
     assert checks["version"][2] == "OK: version 1"
 
 
-@pytest.mark.nightly
 def test_a_check_that_goes_critical_after_a_deployment_holds_its_rollout_and_takes_it_back(fleet, shop):
     service = fleet.box.directory / "service"
 

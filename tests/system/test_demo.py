@@ -36,6 +36,7 @@ def checkout(tmp_path):
     return make_checkout(tmp_path / "checkout")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_fleet_kept_after_all_five_stages_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
     checkout, directory

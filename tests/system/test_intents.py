@@ -225,6 +225,7 @@ def test_details_have_the_marker_the_provider_and_the_facts_of_the_host(fleet: F
         assert set(resource["metadata"]) == {"labels"}
 
 
+@pytest.mark.nightly
 def test_resources_that_exist_only_in_reality_and_resources_lost_by_hand(fleet: Fleet) -> None:
     marker = fleet.file("host3", "etc/web/shop:front.0.deployed")
     content = marker.read_text()
@@ -255,6 +256,7 @@ def test_resources_that_exist_only_in_reality_and_resources_lost_by_hand(fleet: 
     fleet.wait_for(ALL_APPLIED, "the provider is gone")
 
 
+@pytest.mark.nightly
 def test_a_host_that_reports_again_after_a_crash_makes_no_second_entry(fleet: Fleet) -> None:
     fleet.box.sandbox("stop", "host3", "--kill")
     fleet.wait_for(ALL_APPLIED, "what an absent host has recorded stays applied")
@@ -267,6 +269,7 @@ def test_a_host_that_reports_again_after_a_crash_makes_no_second_entry(fleet: Fl
     assert fleet.status(SHOP, "--output", "summary")["rsync-status"] == {"Applied": 4, "Retrying": 1}
 
 
+@pytest.mark.nightly
 def test_a_cluster_is_applied_and_terminated(fleet: Fleet) -> None:
     resource = "host3:/net/vlan.0"
     fleet.act("apply", VLAN, "--wait", "--timeout", str(UNLIMITED))
@@ -301,6 +304,7 @@ def test_a_terminated_instance_is_pending_until_its_hosts_have_undeployed(fleet:
     assert instance["terminated"] > instance["instantiated"]
 
 
+@pytest.mark.nightly
 def test_a_script_that_fails_and_packages_that_fail(fleet: Fleet) -> None:
     (first,) = instances(fleet)
     fleet.push(web="2", db="9")

@@ -22,6 +22,8 @@ from zkdeployment.providers import select
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.repositories import build_packages
 
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
+
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 HOSTS = "host1: {}\nhost2: {}\nhost3: {}\n"
 VERSIONS = ("1.0", "1.1", "1.2")
@@ -223,14 +225,11 @@ def is_answered_by(clients, version):
     return [answered for _, _, answered in clients.answers[-50:]] == [version] * 50
 
 
-@pytest.mark.timeout(600)
 def test_no_request_fails_while_a_service_rolls_to_the_next_version(shop, balanced):
     roll(shop, balanced, VERSIONS[1], FEW)
     assert select(OUTPUT, zookeeper=shop.status["zookeeper"]).version == VERSIONS[1]
 
 
-@pytest.mark.nightly
-@pytest.mark.timeout(600)
 def test_no_request_of_many_fails_if_an_agent_is_killed_in_the_middle(shop, balanced):
     def kill():
         """Kill the agent of the second host while that host deploys, and start it again."""

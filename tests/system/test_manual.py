@@ -15,7 +15,7 @@ SEQUELS = ["script", "approval"]
 #: The pages whose commands only read the sandbox's state.
 LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", "pools", *SEQUELS}]
 
-# tests/unit/test_manual.py parses all commands, and test_demo.py runs a checkout's first command, in each commit.
+# tests/unit/test_manual.py parses all commands in each commit.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features, pytest.mark.nightly]
 
 

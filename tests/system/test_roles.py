@@ -4,6 +4,8 @@ import pytest
 
 from support.hosts.rpms import build_rpm
 
+pytestmark = pytest.mark.nightly
+
 HOSTS = """
 web1: {role: web}
 web2: {role: web}

@@ -233,6 +233,7 @@ def test_a_rollout_succeeds_although_an_agent_and_the_leader_are_killed(fleet):
     assert (fleet.box.root("one1") / "opt/extra/bin/zookeeper-deploy").exists()
 
 
+@pytest.mark.nightly
 def test_a_failed_prepare_of_the_ntp_node_fails_the_rollout(fleet):
     revision = fleet.publish(extra=EXTRA.format(version="9", host="ntp01"))
     over = fleet.over(revision)
@@ -247,6 +248,7 @@ def test_a_failed_prepare_of_the_ntp_node_fails_the_rollout(fleet):
     assert "ntp-node" in fleet.box.zkdeployment("status").stdout
 
 
+@pytest.mark.nightly
 def test_a_non_critical_group_that_fails_in_deploy_does_not_block_the_next_revision(fleet):
     with fleet.file("fail-two1"):
         revision = fleet.publish()
@@ -258,6 +260,7 @@ def test_a_non_critical_group_that_fails_in_deploy_does_not_block_the_next_revis
     assert [name for name in NAMES if fleet.node(name)["version"] != revision] == ["two1"]
 
 
+@pytest.mark.nightly
 def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_failed(fleet):
     with fleet.file("block-ctl1") as unblock, fleet.file("block-two1"):
         revision = fleet.publish(strategy=paced())
@@ -283,6 +286,7 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_fai
     assert fleet.version == revision
 
 
+@pytest.mark.nightly
 def test_after_an_abort_and_a_resume_a_new_rollout_starts_with_the_hosts_that_are_behind(fleet):
     with fleet.file("block-ctl1"):
         revision = fleet.publish()

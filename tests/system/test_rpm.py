@@ -1,9 +1,7 @@
 """The RPMs of zkdeployment are built, installed into a scratch root, run, upgraded and removed."""
 
-import configparser
 import gzip
 import json
-import re
 import subprocess
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,7 +88,7 @@ PLAYBOOK = """\
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 # Building the RPM is slow, because it contains everything that a host gets.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900), pytest.mark.all_features]
 
 
 def run(*argv, **options):
@@ -304,35 +302,7 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(host)
     assert host.files() == before
 
 
-@pytest.mark.nightly
 def test_rpmlint_finds_only_documented_exceptions(built_rpms):
     packages = sorted(built_rpms.glob("*.rpm"))
     assert len(packages) == 6
     run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", *packages)
-
-
-def pinned(name):
-    """Return the entries of a file of locked requirements by name, each with an exact version and hashes."""
-    entries = re.findall(r"(?m)^\w[^\\\n]*(?:\\\n[^\\\n]*)*", (HERE / "rpm" / name).read_text())
-    assert all(re.match(r"\S+==\S+ \\\n +--hash=sha256:", entry) for entry in entries)
-    return {entry.partition("==")[0].lower(): entry for entry in entries}
-
-
-def test_the_bundled_libraries_cover_the_requirements_with_exact_versions_and_hashes():
-    settings = configparser.ConfigParser()
-    settings.read(HERE / "setup.cfg")
-    needed = {
-        key: {line.split()[0].lower() for line in settings[section][key].strip().splitlines()}
-        for section, key in (
-            ("options", "install_requires"),
-            ("options.extras_require", "server"),
-            ("options.extras_require", "pools"),
-        )
-    }
-    hosts, server, pools = (pinned(f"requirements{suffix}.txt") for suffix in ("", "-server", "-pools"))
-    assert needed["install_requires"] <= hosts.keys()
-    assert needed["server"] <= server.keys()
-    assert needed["pools"] <= pools.keys()
-    assert hosts.keys() & (server | pools).keys() == set()
-    for name in server.keys() & pools.keys():
-        assert server[name] == pools[name], "the spec finds the libraries of both packages by equal entries"

@@ -194,6 +194,7 @@ def test_an_invalid_package_or_directory_is_refused(box, tmp_path):
     assert box.sandbox("push", text).returncode == 2
 
 
+@pytest.mark.nightly
 def test_two_sandboxes_live_side_by_side(box, make_box):
     other = make_box("other")
     printed = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
@@ -206,6 +207,7 @@ def test_two_sandboxes_live_side_by_side(box, make_box):
     assert box.status == before
 
 
+@pytest.mark.nightly
 def test_down_ends_processes_that_survived_a_crash(box, make_box):
     crashed = make_box("crashed")
     crashed.up("--hosts", "1", "--samples")
@@ -225,6 +227,7 @@ def test_down_ends_processes_that_survived_a_crash(box, make_box):
     assert box.status["hosts"]["host1"]["pid"] is not None
 
 
+@pytest.mark.nightly
 def test_down_ends_the_processes_of_a_sandbox_whose_directory_was_removed(make_box):
     gone = make_box("gone")
     gone.up("--hosts", "1")
@@ -254,7 +257,13 @@ def test_down_refuses_a_directory_without_a_sandbox(make_box):
     assert [file.name for file in precious.directory.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("verb", ["status", "push", "rpm", "start", "stop", "shell"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "status",
+        *(pytest.param(verb, marks=pytest.mark.nightly) for verb in ("push", "rpm", "start", "stop", "shell")),
+    ],
+)
 def test_without_a_sandbox_every_verb_names_the_command_that_starts_a_sandbox(make_box, verb, tmp_path):
     match = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
     done = make_box("never").sandbox(verb, *match)
@@ -273,6 +282,7 @@ def test_up_that_fails_half_way_leaves_nothing(make_box, tmp_path, monkeypatch):
     assert left_of(half) == ([], False)
 
 
+@pytest.mark.nightly
 def test_up_that_is_terminated_leaves_nothing(make_box):
     half = make_box("terminated")
     starting = subprocess.Popen([PROGRAMS / "zkdeployment", "sandbox", "up", "-d", half.directory])

@@ -103,10 +103,11 @@ SERVERS_FIRST = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "steps",
-    [AGENTS_FIRST, pytest.param(SERVERS_FIRST, marks=pytest.mark.nightly)],
+    [AGENTS_FIRST, SERVERS_FIRST],
     ids=["agents first", "servers first"],
 )
 def test_a_fleet_of_two_versions_deploys_and_can_go_back(fleet, release, steps):

@@ -37,7 +37,7 @@ def silent_address() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/poke"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _patient_pokes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pokes wait for an answer longer than tests wait for anything."""
     monkeypatch.setattr(checks_daemon, "_LIMIT", 2 * PATIENCE)
@@ -81,7 +81,6 @@ def test_a_fetched_instance_is_not_poked_again(fleet: CheckedFleet, zookeeper: s
         assert len(nagios.pokes) == 1
 
 
-@pytest.mark.usefixtures("_patient_pokes")
 def test_a_dead_and_a_slow_system_delay_no_other_and_are_poked_when_they_are_back(
     fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
 ):
@@ -113,7 +112,6 @@ def test_a_dead_and_a_slow_system_delay_no_other_and_are_poked_when_they_are_bac
         assert len(fleet.indexed("dead", "flagged")) == len(fleet.indexed("slow", "flagged")) == 1
 
 
-@pytest.mark.usefixtures("_patient_pokes")
 def test_a_success_clears_only_the_flag_that_it_was_sent_for(fleet: CheckedFleet, zookeeper: str):
     arrived, leave = threading.Event(), threading.Event()
 
