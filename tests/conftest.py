@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from support.hosts.repositories import built_packages, paper_repository
 from support.hosts.rpm_hosts import rpm_repository
 from support.hosts.rpms import built_rpms
+from support.hosts.snapshots import snapshots
 from support.limits import (
     _programs_end_with_the_tests,
     pytest_collection_modifyitems,
@@ -49,6 +50,7 @@ __all__ = [
     "pytest_timeout_set_timer",
     "recorded",
     "rpm_repository",
+    "snapshots",
     "zookeeper",
     "zookeeper_server",
 ]

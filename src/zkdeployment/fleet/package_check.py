@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import (
@@ -24,18 +24,22 @@ from zkdeployment.agent.rules.availability import (
     unresolved_warnings,
 )
 from zkdeployment.agent.rules.hidden import filtered, with_obstacles
+from zkdeployment.agent.rules.release_check import demands_by_release, new_systems, patterns_of, release_problems
 from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.source_files import Severity
+from zkdeployment.publishing.rules.review import place
 from zkdeployment.publishing.store.hosts import read_inventories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import Problem
+    from zkdeployment.base.system import WantedSystem
     from zkdeployment.fleet.views.forecast import Prediction, PredictionBasis
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
@@ -51,29 +55,82 @@ def check_packages(
 ) -> PackageFindings:
     """Return the findings about the packages that ``targets`` want and the previous targets (``before``) did not.
 
+    The releases and patterns of new updates of operating systems are checked, too. Services are checked against
+    the release that the system node of their hosts wants.
+
     ``read_hosts`` takes the names of targets and returns their known hosts. A package that only hosts with ids in
     ``absent`` could not install gives a warning, because the inventories of these hosts are old, and the hosts may
     have been removed for good. Transactions that cannot be resolved in time, and packages of another architecture
-    whose repositories cannot be read, give warnings, too. If no package is newly wanted, neither hosts nor
+    whose repositories cannot be read, give warnings, too. If nothing is newly wanted, neither hosts nor
     repositories are read. Raises ``PackageError`` if the repositories cannot be read at all.
     """
     demands = new_demands(targets, before)
-    if not demands:
+    systems = new_systems(targets, before)
+    if not demands and not systems:
         return PackageFindings()
-    known = (
-        host_software(host, targets, absent=host.identity.id in absent) for host in read_hosts(demands.keys())
-    )
+    names = frozenset(demands).union(*systems.values())
+    known = (host_software(host, targets, absent=host.identity.id in absent) for host in read_hosts(names))
     hosts = [host for host in known if host is not None]
-    unmet = unmet_demands(demands, hosts)
     problems: dict[Problem, None] = {}
-    for arch, needed in unmet.items():
+    checked = 0
+    for check in (
+        *_system_checks(repositories, systems, hosts),
+        *_demand_checks(repositories, demands, hosts, targets),
+    ):
+        checked += check.number
         try:
-            problems.update(dict.fromkeys(_problems(repositories, arch, needed, hosts)))
+            problems.update(dict.fromkeys(check.problems))
         except PackageError as error:
             if not problems:
                 raise
-            problems[unread_warning(error, arch)] = None  # the problems that were found before count
-    return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
+            problems[unread_warning(error, check.arch)] = None  # the problems that were found before count
+    return PackageFindings(tuple(problems), checked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The problems of the hosts of one architecture, found when they are read, and the ``number`` of demands."""
+
+    arch: str
+    number: int
+    problems: Iterator[Problem]
+
+
+def _system_checks(
+    repositories: DnfHostRepositories,
+    systems: Mapping[WantedSystem, frozenset[str]],
+    hosts: Collection[HostSoftware],
+) -> Iterator[_Check]:
+    """Yield the checks of the releases and the patterns of system nodes."""
+    for system, names in systems.items():
+        concerned = [host for host in hosts if not names.isdisjoint(host.identity.published_names)]
+        installed = frozenset(name for host in concerned for name in host.installed)
+        for arch in sorted({host.arch for host in concerned}) or [""]:
+            yield _Check(arch, 1, _system_problems(repositories, system, installed, arch))
+
+
+def _system_problems(
+    repositories: DnfHostRepositories, system: WantedSystem, installed: frozenset[str], arch: str
+) -> Iterator[Problem]:
+    offers = repositories.at_release(system.release).offers(patterns_of(system), arch)
+    problems = [*release_problems(system, offers, installed, arch)]
+    if not any(problem.severity is Severity.ERROR for problem in problems):
+        yield from unreachable_warnings(offers)
+    yield from problems
+
+
+def _demand_checks(
+    repositories: DnfHostRepositories,
+    demands: Mapping[str, frozenset[Demand]],
+    hosts: Collection[HostSoftware],
+    targets: Targets,
+) -> Iterator[_Check]:
+    """Yield the checks of the packages of services, by the release of the hosts."""
+    for release, demanded in demands_by_release(demands, hosts, targets).items():
+        those = [host for host in hosts if host.release == release]
+        read = repositories.at_release(release) if release else repositories
+        for arch, needed in unmet_demands(demanded, those).items():
+            yield _Check(arch, len(needed), _problems(read, arch, needed, those))
 
 
 def with_package_check(
@@ -169,7 +226,8 @@ class PackageGuard:
             return
         if findings.checked:
             self._warn(map(str, findings.warnings))
-        refusal = refusal_of(tip, findings)
+        placed = tuple(place(problem, draft.reviewed.linted) for problem in findings.problems)
+        refusal = refusal_of(tip, replace(findings, problems=placed))
         if refusal is not None:
             raise RefusedError(refusal)
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.builders import make_package
 from support.hosts.repositories import PaperRepository, publish_modules, reader
+from support.hosts.snapshots import NEW, OLD, definition
 from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.package_check import check_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    import pytest
-
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.agent.rules.availability import Offers, PaperTransaction
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.system import Extent
 
 
 def known(host: str, *packages: Package) -> KnownHost:
@@ -154,3 +159,67 @@ def test_packages_that_dnf_hides_are_named_with_the_reason(paper_repository: Pap
         "a repository has lib-2.0-1.noarch, which is only in a module stream that is not enabled (tools:2); enable"
     )
     assert words in unsolvable
+
+
+def updating(
+    release: str, update: Extent = "all", exclude: tuple[str, ...] = (), *services: Assignment
+) -> Targets:
+    system = Assignment.of_system(WantedSystem("/os/web", release, update, exclude))
+    return {"h1": services, "/system/h1": (system,)}
+
+
+@pytest.fixture
+def system_repositories(snapshots: Path, tmp_path: Path) -> DnfHostRepositories:
+    """The repositories of hosts with the snapshots of their operating system."""
+    (tmp_path / "os.repo").write_text(definition(snapshots), encoding="utf-8")
+    return reader(tmp_path, str(tmp_path))
+
+
+def test_a_release_that_no_repository_has_is_an_error(system_repositories: DnfHostRepositories):
+    findings = check_packages(system_repositories, updating("2026-99-99"), updating(OLD))
+    assert [str(problem) for problem in findings.problems] == [
+        (
+            "/os/web: no repository of the hosts has the release 2026-99-99 (asked: os); publish the snapshot of"
+            " the repositories, or correct release"
+        )
+    ]
+    assert not check_packages(system_repositories, updating("2026-99-99"), updating("2026-99-99")).problems
+
+
+def test_a_release_is_not_refused_while_its_server_does_not_answer(tmp_path: Path):
+    text = "[os]\nname=os\nbaseurl=http://127.0.0.1:1/$release/\n"
+    (tmp_path / "os.repo").write_text(text, encoding="utf-8")
+    findings = check_packages(reader(tmp_path, str(tmp_path)), updating(NEW), {})
+    assert [problem.message.partition(":")[0] for problem in findings.warnings] == [
+        "the repository os cannot be reached"
+    ]
+    assert findings.errors == ()
+
+
+def test_a_release_that_no_address_contains_gives_a_warning(paper_repository: PaperRepository, tmp_path: Path):
+    findings = check_packages(reader(tmp_path, paper_repository.url), updating(NEW), {})
+    assert ["no address of the repositories contains $release" in str(one) for one in findings.warnings] == [True]
+    assert findings.errors == ()
+
+
+def test_patterns_that_match_no_package_give_warnings(system_repositories: DnfHostRepositories):
+    hosts = [known("h1", make_package("own-tool", "1"))]
+    targets = updating(NEW, ("bash", "part?"), ("postgres*", "own-*", "mysql*", "successo[rs]"))
+    findings = check_packages(system_repositories, targets, {}, lambda _names: hosts)
+    assert findings.errors == ()
+    assert [str(problem) for problem in findings.warnings] == [
+        (
+            f"/os/web: warning: {key} holds {pattern}, which matches no package of the repositories or of a known"
+            " host; correct or remove it"
+        )
+        for key, pattern in (("update", "part?"), ("exclude", "mysql*"))
+    ]
+
+
+def test_services_are_checked_against_the_release_of_their_hosts(system_repositories: DnfHostRepositories):
+    app = Assignment("/web", 1, "app", "app", version="2.0")
+    hosts = [known("h1", make_package("bash", "5.1"))]
+    for read_hosts in (lambda _names: (), lambda _names: hosts):
+        assert not check_packages(system_repositories, updating(NEW, "all", (), app), {}, read_hosts).problems
+        (problem,) = check_packages(system_repositories, updating(OLD, "all", (), app), {}, read_hosts).errors
+        assert "no repository has the package app 2.0; it has app 1.0-1" in str(problem)

@@ -22,6 +22,7 @@ from zkdeployment.agent.packages.command import DnfCommand, NamedRepositories
 from zkdeployment.agent.packages.failures import report_disk_errors
 from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.installed_packages import by_name
+from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.rules.availability import Offers, PaperResolution, PaperTransaction
 from zkdeployment.base.errors import ConfigurationError, PackageError
 from zkdeployment.base.inventory import Package
@@ -48,7 +49,8 @@ class DnfHostRepositories:
     ``offers`` raises ``PackageError`` if the repositories cannot be read at all.
 
     While another process uses the same cache, a call is retried for ``patience`` seconds. ``tick`` is called a few
-    times a second; when it raises, dnf is killed.
+    times a second; when it raises, dnf is killed. ``release`` is the value of dnf's variable of this name, empty
+    for that of the configuration.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class DnfHostRepositories:
         *,
         patience: float = 30.0,
         tick: Callable[[], None] = lambda: None,
+        release: str = "",
     ) -> None:
         self._directory = directory.absolute()
         self._repositories = repositories
         self._patience = patience
         self._tick = tick
+        self._release = release
         command = functools.partial(
             DnfCommand,
             self._directory / "root",
@@ -86,32 +90,54 @@ class DnfHostRepositories:
                 raise PackageError(f"the repositories and the solver took longer than {seconds:g} s")
 
         patience = min(self._patience, seconds)
-        return DnfHostRepositories(self._directory, self._repositories, patience=patience, tick=tick)
+        return DnfHostRepositories(
+            self._directory, self._repositories, patience=patience, tick=tick, release=self._release
+        )
+
+    def at_release(self, release: str) -> DnfHostRepositories:
+        """Return the same repositories, with the addresses for hosts of a release."""
+        return DnfHostRepositories(
+            self._directory, self._repositories, patience=self._patience, tick=self._tick, release=release
+        )
 
     @report_disk_errors()
     def offers(self, names: Collection[str], arch: str) -> Offers:
-        """Return the available packages of these names, for hosts of the architecture ``arch``.
+        """Return the available packages of these names and patterns, for hosts of the architecture ``arch``.
 
         With an empty ``arch``, those for any architecture are returned. The metadata of all repositories is
         updated; an unreachable repository is reported and omitted.
         """
-        request = {"names": sorted(names), "any_arch": not arch, "packages": [], "transactions": []}
+        request = {
+            "names": sorted(names),
+            "any_arch": not arch,
+            "release": self._release,
+            "packages": [],
+            "transactions": [],
+        }
         with self._written(request) as place:
             self._run(place, arch, "--refresh")
             answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
-        return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
+        return Offers(
+            by_name(Package(*row) for row in answer["available"]),
+            answer["unreachable"],
+            releases=answer["releases"],
+        )
 
     def hidden(
         self, specs: Collection[str], arch: str, visible: Collection[Package] = ()
     ) -> Mapping[Package, Obstacle]:
         """Return the packages of the repositories that dnf hides, as ``hidden_packages`` does."""
-        return hidden_packages(self._plain_dnf, specs, visible, self._options(arch))
+        return hidden_packages(self._plain_dnf, specs, visible, self._options(self._plain_dnf, arch))
 
-    def _options(self, arch: str) -> Sequence[str]:
+    def _options(self, dnf: DnfCommand, arch: str) -> Sequence[str]:
         """Return the options for each call of dnf."""
         # By default, the names of the caches change for each user other than root.
         places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
-        return [*_PATIENCE, *places, *_forced(arch)]
+        release: Sequence[str] = ()
+        if self._release:  # another process may use another release at the same time
+            place = self._directory / "releases" / self._release
+            release = release_options(dnf, self._directory / "root", self._release, place)
+        return [*_PATIENCE, *places, *release, *_forced(arch)]
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
         """Return the transactions that hosts of the architecture could not make.
@@ -127,6 +153,7 @@ class DnfHostRepositories:
         request = {
             "names": [],
             "any_arch": False,
+            "release": self._release,
             "packages": [
                 [package.name, package.epoch, package.version, package.release, package.arch] for package in index
             ],
@@ -159,7 +186,7 @@ class DnfHostRepositories:
 
     def _run(self, place: Path, arch: str, freshness: str) -> None:
         """Run dnf, which answers the request in a directory."""
-        arguments = [*self._options(arch), freshness, "zkdeployment-paper", str(place)]
+        arguments = [*self._options(self._dnf, arch), freshness, "zkdeployment-paper", str(place)]
         try:
             self._dnf.retry_while_locked(self._dnf.run, *arguments)
         except PackageError:

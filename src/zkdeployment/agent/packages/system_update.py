@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
@@ -20,14 +20,11 @@ from zkdeployment.base.machine import files as durable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.system import SystemChange
-
-
-#: The directories of the variables of the machine's own dnf.
-_VARIABLES = ("/etc/yum/vars", "/etc/dnf/vars")
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class SystemUpdates:
         dnf is held if possible.
         """
         options = [
-            *self._with_release(change.release, directory),
+            *release_options(self.dnf, self.root, change.release, directory),
             *(f"--exclude={name}" for name in sorted({*change.kept, *change.exclude})),
         ]
         fetching = [*options, "--refresh", f"--setopt=destdir={directory}"]
@@ -98,16 +95,6 @@ class SystemUpdates:
         self.dnf.run(*fetching, "--setopt=tsflags=test", *command)
         files = self.preparation.downloads.read(directory)
         return Resolved(files, self.preparation.downloads.replaced(files, before, [*options, *command]))
-
-    def _with_release(self, release: str, directory: Path) -> Sequence[str]:
-        """Return the options that give dnf's variable ``release`` a value; dnf 4 reads it below ``directory``."""
-        if self.dnf.replays.generation == 5:
-            return [f"--setvar=release={release}"]
-        variables = directory / "vars"
-        variables.mkdir()
-        (variables / "release").write_text(f"{release}\n", encoding="utf-8")
-        others = _VARIABLES if self.root == Path("/") else [str(self.root / VARIABLES)]
-        return [f"--setopt=varsdir={','.join([*others, str(variables)])}"]
 
 
 def matching_names(patterns: Iterable[str], installed: Packages) -> list[str]:

@@ -76,6 +76,7 @@ class HostSoftware:
     those of its assignments and its controller. ``installonly`` are the names of packages that stay beside newer
     ones. ``put_back`` are packages of which the host keeps a copy of the
     original version, so that no repository needs to have it. ``absent`` is whether the host is not registered.
+    ``release`` is that of its system node, empty without one.
     """
 
     identity: Identity
@@ -86,6 +87,7 @@ class HostSoftware:
     put_back: frozenset[str] = frozenset()
     installonly: frozenset[str] = frozenset()
     absent: bool = False
+    release: str = ""
 
     @property
     def missing(self) -> frozenset[Demand]:
@@ -123,6 +125,7 @@ def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -
         put_back=_put_back(steps),
         installonly=known.inventory.installonly,
         absent=absent,
+        release="" if wanted.system is None else wanted.system.release,
     )
 
 
@@ -234,12 +237,15 @@ _NAMED = 5
 class Offers:
     """The available packages by name, and the reason for each repository that is unreachable, by its id.
 
-    ``hidden`` are packages that the repositories have and dnf hides, as far as that was asked.
+    ``hidden`` are packages that the repositories have and dnf hides, as far as that was asked. ``releases`` is
+    whether a repository has the release that was asked for, by id; repositories whose addresses do not contain the
+    release, or that do not answer, are omitted.
     """
 
     packages: Packages
     unreachable: Mapping[str, str]
     hidden: Mapping[Package, Obstacle] = field(default_factory=dict)
+    releases: Mapping[str, bool] = field(default_factory=dict)
 
     def lacks(self, demand: Demand, arch: str) -> tuple[Lack, ...]:
         """Return why dnf does not find the package of a demand; empty if dnf finds it."""

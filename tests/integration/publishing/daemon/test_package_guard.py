@@ -64,7 +64,7 @@ def test_a_version_that_no_repository_has_is_refused_recorded_and_published_once
     assert refused(checked) == (
         f"{first} is not published: hosts could not install its packages; if it is to be published nevertheless,"
         " use 'zkdeployment resume --latest --allow-package-problems':\n"
-        "  /who/web: no repository has the package fix 7; publish it, or correct the version in the tree"
+        "  a.zk:2:3: /who/web: no repository has the package fix 7; publish it, or correct the version in the tree"
     )
     paper_repository.publish("fix-0:7-1.noarch")
     assert checked.sync().startswith(f"published {first}")
@@ -78,7 +78,7 @@ def test_a_version_that_no_repository_has_is_refused_recorded_and_published_once
     assert refusal is not None
     assert (refusal.revision, refusal.problems) == (
         mistyped,
-        (f"/who/web: {sentence}; publish it, or correct the version in the tree",),
+        (f"a.zk:2:3: /who/web: {sentence}; publish it, or correct the version in the tree",),
     )
     assert checked.published == first
     with pytest.raises(RefusedError, match=r"shop 9\.9"):

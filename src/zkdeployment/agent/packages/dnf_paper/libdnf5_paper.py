@@ -32,7 +32,7 @@ def main():
         parser.add_argument(option, action="store_true")
     for option in ("--installroot", "--config", "--releasever", "--forcearch"):
         parser.add_argument(option)
-    for option in ("--setopt", "--repofrompath", "--enablerepo"):
+    for option in ("--setopt", "--setvar", "--repofrompath", "--enablerepo"):
         parser.add_argument(option, action="append", default=[])
     parser.add_argument("command", choices=["zkdeployment-paper"])
     parser.add_argument("directory", type=Path)
@@ -42,8 +42,8 @@ def main():
     with (arguments.directory.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         base = _configured(arguments)
-        unreachable = _load_repositories(base, is_refreshed=arguments.refresh)
-    paper.answer(Libdnf5Solver(base, arguments.directory), request, arguments.directory, unreachable)
+        state = _load_repositories(base, request["release"], is_refreshed=arguments.refresh)
+    paper.answer(Libdnf5Solver(base, arguments.directory), request, arguments.directory, state)
 
 
 def _configured(arguments):
@@ -61,6 +61,9 @@ def _configured(arguments):
             config.opt_binds().at(name).new_string(_PRIORITY, value)
     base.load_config()
     base.get_vars().set("releasever", arguments.releasever)
+    for setting in arguments.setvar:
+        name, _, value = setting.partition("=")
+        base.get_vars().set(name, value)
     if arguments.forcearch:
         base.get_vars().set("arch", arguments.forcearch)
         config.ignorearch = True
@@ -83,8 +86,21 @@ def _configured(arguments):
     return base
 
 
-def _load_repositories(base, *, is_refreshed):
-    """Load the metadata of all enabled repositories; return the reason for each that is unreachable."""
+class _Failures(libdnf5.repo.DownloadCallbacks):
+    """Collects the messages about downloads that fail."""
+
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def mirror_failure(self, _data, message, _url, _metadata):
+        """Collect a message."""
+        self.messages.append(message)
+        return 0
+
+
+def _load_repositories(base, release, *, is_refreshed):
+    """Load the metadata of all enabled repositories; return their state."""
     enabled = libdnf5.repo.RepoQuery(base)
     enabled.filter_enabled(True)
     for repository in enabled:
@@ -98,7 +114,19 @@ def _load_repositories(base, *, is_refreshed):
         lines.seek(before)
         omitted = {match.group("id") for match in _OMITTED.finditer(lines.read().decode("utf-8", "replace"))}
     log.unlink()
-    return {repository.get_id(): _reason(repository) for repository in enabled if repository.get_id() in omitted}
+    state = paper.RepositoryState({}, {})
+    callbacks = _Failures()
+    base.set_download_callbacks(libdnf5.repo.DownloadCallbacksUniquePtr(callbacks))
+    for repository in enabled:
+        name = repository.get_id()
+        callbacks.messages.clear()
+        if name in omitted:
+            state.unreachable[name] = _reason(repository)
+        config = repository.get_config()
+        options = (config.get_mirrorlist_option(), config.get_metalink_option())
+        addresses = [*config.baseurl, *(option.get_value() for option in options if not option.empty())]
+        state.note_release(release, name, addresses, callbacks.messages if name in omitted else None)
+    return state
 
 
 def _reason(repository):
@@ -123,8 +151,13 @@ class Libdnf5Solver:
 
     def available(self, names, *, any_arch):
         """Return the packages of these names."""
+        exact, patterns = paper.names_and_patterns(names)
         query = self._query()
-        query.filter_name(names)
+        query.filter_name(exact)
+        if patterns:
+            matching = self._query()
+            matching.filter_name(patterns, libdnf5.common.QueryCmp_GLOB)
+            query.update(matching)
         if any_arch:
             return list(query)
         return [package for package in query if libdnf5.rpm.get_base_arch(package.get_arch()) in self._arches]

@@ -4,10 +4,12 @@
 ``answer``. They run with the Python of dnf, 3.6 or later, and import nothing of zkdeployment:
 ``agent.packages.host_repositories`` writes the request and reads the answers, which are JSON files in a directory.
 
-The request has the process id of its ``author``, which waits for the answers, ``names`` of packages, ``any_arch``
-(whether those for other architectures count), ``packages`` (name, epoch, version, release and architecture of
+The request has the process id of its ``author``, which waits for the answers, ``names`` of packages or patterns of
+names, ``any_arch`` (whether those for other architectures count), the ``release`` in addresses of repositories
+(may be empty), ``packages`` (name, epoch, version, release and architecture of
 each) and ``transactions``, which refer to packages by index. ``answer.json`` has the message of each
-``unreachable`` repository and the ``available`` packages of these names. ``problems.jsonl`` has a line for each
+``unreachable`` repository, in ``releases`` whether each repository of the release has it (without those of which
+this is unknown), and the ``available`` packages of these names. ``problems.jsonl`` has a line for each
 transaction as soon as it is resolved: a problem, or null.
 
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
@@ -46,6 +48,11 @@ _LACKING = (
 #: Newer solvers name the repository of each package; its id is of no use to the readers.
 _ORIGIN = re.compile(r"(?<=\.)(?P<arch>\w+) from \S+")
 
+#: The beginning of messages of servers and file systems that answer, but have no such directory.
+_ABSENT = re.compile(r"Status code: (404|410) |Curl error \((37|78)\)")
+
+_GLOB = re.compile(r"[*?\[]")
+
 #: The solver prints this line for each problem; it names no package.
 _NOT_A_CAUSE = "conflicting requests"
 
@@ -69,6 +76,25 @@ class Template(NamedTuple):
     files: Any
 
 
+class RepositoryState(NamedTuple):
+    """The message of each unreachable repository, and whether repositories have the release, both by id."""
+
+    unreachable: Any
+    releases: Any
+
+    def note_release(self, release, name, addresses, failures):
+        """Note whether a repository has a release, if its addresses contain it.
+
+        ``failures`` are the messages about its metadata, ``None`` if the metadata was read.
+        """
+        if not release or not any(release in address for address in addresses):
+            return
+        if failures is None:
+            self.releases[name] = True
+        elif failures and all(_ABSENT.match(failure) for failure in failures):
+            self.releases[name] = False
+
+
 class RequestError(Exception):
     """A request cannot be answered."""
 
@@ -84,18 +110,24 @@ def read_request(directory):
     return request
 
 
-def answer(solver, request, directory, unreachable):
-    """Write the answers to a request; ``solver`` has loaded all other repositories than the ``unreachable`` ones.
+def names_and_patterns(specs):
+    """Return the names and the patterns of names among ``specs``."""
+    patterns = [spec for spec in specs if _GLOB.search(spec)]
+    return [spec for spec in specs if not _GLOB.search(spec)], patterns
 
-    A solver has these methods. ``available``: the packages of some names, for any architecture or for those that
-    hosts can run. ``identity`` of a package. ``newest``: the ``Template`` of the highest version of each of some
-    names, by name and architecture. ``add``: makes packages with a ``Description`` available. ``exclude`` packages
-    and ``include`` them again. ``rules``: the explanations why packages, and any version of some names, cannot be
-    installed together without any package of other names; empty if they can.
+
+def answer(solver, request, directory, state):
+    """Write the answers to a request; ``solver`` has loaded all other repositories than the unreachable ones.
+
+    A solver has these methods. ``available``: the packages of some names and patterns, for any architecture or for
+    those that hosts can run. ``identity`` of a package. ``newest``: the ``Template`` of the highest version of
+    each of some names, by name and architecture. ``add``: makes packages with a ``Description`` available.
+    ``exclude`` packages and ``include`` them again. ``rules``: the explanations why packages, and any version of
+    some names, cannot be installed together without any package of other names; empty if they can.
     """
     found = solver.available(request["names"], any_arch=request["any_arch"])
     available = sorted({solver.identity(package) for package in found})
-    written = json.dumps({"unreachable": unreachable, "available": available})
+    written = json.dumps({**state._asdict(), "available": available})
     (directory / "answer.json").write_text(written, encoding="utf-8")
     if request["transactions"]:
         paper = Paper(solver, request["packages"])

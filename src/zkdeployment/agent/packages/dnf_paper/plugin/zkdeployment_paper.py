@@ -42,20 +42,24 @@ class PaperCommand(dnf.cli.Command):
             request = paper.read_request(directory)
         except paper.RequestError as error:
             raise dnf.exceptions.Error(str(error)) from None
-        unreachable = self._load_repositories()
+        state = self._load_repositories(request["release"])
         self.base.fill_sack(load_system_repo=False)
-        paper.answer(HawkeySolver(self.base, directory), request, directory, unreachable)
+        paper.answer(HawkeySolver(self.base, directory), request, directory, state)
 
-    def _load_repositories(self):
-        """Load the metadata of all repositories and disable those that are unreachable."""
-        unreachable = {}
+    def _load_repositories(self, release):
+        """Load the metadata of all repositories and disable those that are unreachable; return their state."""
+        state = paper.RepositoryState({}, {})
         for repository in list(self.base.repos.iter_enabled()):
+            failures, has_failed = repository._md_pload.mirror_failures, False
             try:
                 repository.load()
             except dnf.exceptions.RepoError as error:
-                unreachable[repository.id] = str(error)
+                state.unreachable[repository.id] = str(error)
                 repository.disable()
-        return unreachable
+                has_failed = True
+            addresses = [*repository.baseurl, repository.mirrorlist or "", repository.metalink or ""]
+            state.note_release(release, repository.id, addresses, failures if has_failed else None)
+        return state
 
 
 class HawkeySolver:
@@ -68,7 +72,10 @@ class HawkeySolver:
 
     def available(self, names, *, any_arch):
         """Return the packages of these names."""
-        query = self._sack.query().available().filter(name=names)
+        exact, patterns = paper.names_and_patterns(names)
+        query = self._sack.query().available().filter(name=exact)
+        if patterns:
+            query = query.union(self._sack.query().available().filter(name__glob=patterns))
         return query if any_arch else query.filter(arch=self._sack.list_arches())
 
     @staticmethod
