@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 _BOOT_ID = Path("proc/sys/kernel/random/boot_id")
 _KERNEL = Path("proc/sys/kernel/osrelease")
-_STATISTICS = Path("proc/stat")
+_INIT = Path("proc/1")
+_UPTIME = Path("proc/uptime")
 
 #: The program of dnf that reports the packages that ask for a reboot; one line for each, with an asterisk.
 _REPORTER = "needs-restarting"
@@ -64,11 +66,21 @@ class SystemFiles:
         return self._read(_BOOT_ID)
 
     def booted(self) -> float:
-        """Return when the host booted, in seconds since the epoch."""
-        match = re.search(r"^btime (\d+)$", self._read(_STATISTICS), re.MULTILINE)
-        if match is None:
-            raise HostFilesError(f"/{_STATISTICS} has no time of the boot (btime)")
-        return float(match[1])
+        """Return when the host booted, in seconds since the epoch.
+
+        As ``needs-restarting`` has it, the later of two times counts: when process 1 began, which is right in a
+        container, and the present time without the time that the kernel has run, which is right if the clock was
+        wrong while the host booted.
+        """
+        text = self._read(_UPTIME)
+        try:
+            up = float(text.partition(" ")[0])
+            began = (self.root / _INIT if (self.root / _INIT).exists() else Path("/") / _INIT).stat().st_mtime
+        except (OSError, ValueError) as error:
+            raise HostFilesError(
+                f"cannot read when the host booted from /{_INIT} and /{_UPTIME}: {error}"
+            ) from error
+        return max(began, time.time() - up)
 
     def facts(self, packages: PackageManager) -> RebootFacts:
         """Return the facts that decide whether the host needs a reboot; raises ``PackageError``."""

@@ -18,7 +18,7 @@ from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 
 #: The columns of a package: the query format for rpm, and ``QUERY`` for dnf.
@@ -52,7 +52,7 @@ _INSTALLONLY = (
     "multiversion(kernel)",
 )
 
-#: The files in which ``installonlypkgs`` adds to the defaults, below the root; dnf 5 has directories of them.
+#: The files of the configuration of dnf below the root; dnf 5 has directories of them.
 _DNF_CONFIGURATION = (
     "etc/dnf/dnf.conf",
     "usr/share/dnf5/libdnf.conf.d/*.conf",
@@ -100,9 +100,8 @@ class RpmDatabase:
     def kept_beside(self) -> frozenset[str]:
         """Return the capabilities of packages of which dnf keeps several versions (``installonlypkgs``)."""
         found = set(_INSTALLONLY)
-        for pattern in _DNF_CONFIGURATION:
-            for file in sorted(self.root.glob(pattern)):
-                found.update(_configured_installonly(file))
+        for file in configuration_files(self.root):
+            found.update(configured(file, "installonlypkgs"))
         return frozenset(found)
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
@@ -183,14 +182,20 @@ def parse(text: str) -> tuple[Package, ...]:
     return tuple(packages)
 
 
-def _configured_installonly(file: Path) -> Sequence[str]:
-    """Return the values of ``installonlypkgs`` in a configuration file of dnf; none in a file without them."""
+def configuration_files(root: Path) -> Iterator[Path]:
+    """Yield the files of the configuration of dnf below ``root``."""
+    for pattern in _DNF_CONFIGURATION:
+        yield from sorted(root.glob(pattern))
+
+
+def configured(file: Path, key: str) -> Sequence[str]:
+    """Return the values of a list in a configuration file of dnf; none in a file without the key."""
     parser = ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     try:
         parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
     except ConfigParserError:
         return ()  # dnf itself reports the errors of its configuration
-    return (parser.get("main", "installonlypkgs", fallback="") or "").replace(",", " ").split()
+    return (parser.get("main", key, fallback="") or "").replace(",", " ").split()
 
 
 def by_name(packages: Iterable[Package]) -> Packages:

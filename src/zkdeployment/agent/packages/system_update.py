@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.held_packages import held_packages
 from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
+from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.system import SystemChange
+
+
+_log = get_logger()
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,9 @@ class SystemUpdates:
         if change.update == "none" or (not names and not isinstance(change.update, str)):
             return DnfTransaction(before, before, release=change.release)
         try:
+            unheld = self._without_held(change, before)
             with self.preparation.directory() as directory:
-                return self._prepare_in(directory, before, change, names)
+                return self._prepare_in(directory, before, unheld, names)
         except PackageError as error:
             reason = f"cannot update the system to release {change.release}: {error}"
             raise type(error)(reason, retry_helps=error.retry_helps) from error
@@ -57,6 +63,19 @@ class SystemUpdates:
         directory = self.root / VARIABLES
         directory.mkdir(parents=True, exist_ok=True)
         durable.replace(directory / "release", f"{transaction.release}\n".encode(), mode=0o644)
+
+    def _without_held(self, change: SystemChange, before: Packages) -> SystemChange:
+        """Return the change without packages that dnf's configuration holds; raise for those that it names."""
+        held = held_packages(self.root, before)
+        for name in change.update if not isinstance(change.update, str) else ():
+            if name in held:
+                raise PackageError(
+                    f"{name} is held by {held[name]}, but update names it; remove it there, or from update"
+                )
+        others = {name: reason for name, reason in held.items() if name not in change.kept}
+        if others:
+            _log.warning("system-packages-held", packages=others)
+        return replace(change, exclude=(*change.exclude, *others))
 
     def _prepare_in(
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]

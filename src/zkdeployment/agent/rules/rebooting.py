@@ -10,20 +10,27 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.system import RebootFacts
 
-#: The packages whose update takes effect only after a reboot, as dnf's ``needs-restarting`` lists them.
+#: The packages whose update takes effect only after a reboot: those that ``needs-restarting`` of dnf and of
+#: yum-utils lists, and libraries of TLS that some distributions build apart, because many processes use them.
 NEEDS_REBOOT = frozenset(
     [
+        "compat-openssl10",
+        "compat-openssl11",
         "dbus",
         "dbus-broker",
         "dbus-daemon",
         "glibc",
+        "gnutls",
         "kernel",
         "kernel-core",
         "kernel-rt",
         "kernel-rt-core",
         "linux-firmware",
         "microcode_ctl",
+        "openssl-fips-provider",
+        "openssl-libs",
         "systemd",
+        "systemd-udev",
     ]
 )
 

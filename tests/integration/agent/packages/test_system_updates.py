@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog.testing
 
 from support.hosts.snapshots import BROKEN, NEW, OLD, SNAPSHOTS, definition
 from zkdeployment.agent.packages.dnf import Dnf
@@ -57,6 +59,12 @@ class System:
 @pytest.fixture(params=[pytest.param(True, id="held"), pytest.param(False, id="replayed")])
 def system(request: pytest.FixtureRequest, tmp_path: Path, snapshots: Path) -> System:
     return System(tmp_path, snapshots, waits=request.param)
+
+
+@pytest.fixture
+def held_system(tmp_path: Path, snapshots: Path) -> System:
+    """A host whose dnf waits between the test of a transaction and the order."""
+    return System(tmp_path, snapshots, waits=True)
 
 
 BEFORE = {offer.name: [offer.version] for offer in SNAPSHOTS[OLD]}
@@ -110,6 +118,43 @@ def test_a_release_that_no_repository_has_changes_nothing(system):
     with pytest.raises(PackageError, match="cannot update the system to release 2026-99-99"):
         system.update("2026-99-99")
     assert (system.versions, system.release) == (BEFORE, OLD)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("dnf.conf", "[main]\nexcludepkgs=post*.noarch, nothing\n"),
+        ("plugins/versionlock.list", "# locks\npostgresql-server-0:15.0-1.*\n\nbash-doc\n"),
+        ("versionlock.toml", 'version = "1.0"\n[[packages]]\nname = "postgresql-server"\n'),
+    ],
+)
+def test_packages_that_dnf_holds_stay_and_are_named(held_system, file, text):
+    system, place = held_system, held_system.root / "etc/dnf" / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        PackageError, match=f"postgresql-server is held by .* in /etc/dnf/{file}, but update names"
+    ):
+        system.update(NEW, ("bash", "postgresql-server"))
+    assert (system.versions, system.release) == (BEFORE, OLD)
+    with structlog.testing.capture_logs() as logs:
+        system.update(NEW)
+    assert system.versions == AFTER
+    assert [list(entry["packages"]) for entry in logs if entry["event"] == "system-packages-held"] == [
+        ["postgresql-server"]
+    ]
+
+
+def test_an_update_waits_for_the_lock_of_the_package_database_and_changes_nothing(held_system):
+    system = held_system
+    with (system.root / "var/lib/rpm/.rpm.lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        with pytest.raises(PackageError, match="another program is changing packages") as error:
+            system.update()
+        assert error.value.retry_helps
+    assert (system.versions, system.release) == (BEFORE, OLD)
+    system.update(exclude=["postgresql*"])
+    assert system.versions == AFTER
 
 
 def test_a_failed_update_is_rolled_back_and_keeps_its_release(system):

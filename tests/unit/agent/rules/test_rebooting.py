@@ -13,7 +13,8 @@ from zkdeployment.base.system import RebootFacts
         ([], None, ()),
         (["bash", "vim"], None, ()),
         (["systemd", "bash", "kernel-core"], None, ("kernel-core", "systemd")),
-        (["glibc"], ["openssl-libs"], ("glibc", "openssl-libs")),
+        (["glibc"], ["udev"], ("glibc", "udev")),
+        (["openssl-libs", "compat-openssl11", "gnutls"], None, ("compat-openssl11", "gnutls", "openssl-libs")),
         ([], [], ()),
     ],
 )
