@@ -150,6 +150,40 @@ def test_a_supervisor_restarts_crashed_parts_but_not_stopped_parts(box):
     assert box.sandbox("start", "web-1").returncode == 0
 
 
+def test_a_reboot_ends_all_processes_of_a_host_and_starts_its_agent_and_its_services_with_a_new_boot_id(box):
+    assert box.wait().returncode == 0
+    place = box.directory / "hosts" / "host1"
+    boot_file, pages = place / "root/proc/sys/kernel/random/boot_id", ports(place)
+    boot_id, ended = boot_file.read_text(encoding="ascii"), sandbox_processes(place)
+    assert len(ended) >= 3, "the agent and two instances of hello"
+    assert box.sandbox("reboot", "host1").returncode == 0
+    assert all(has_ended(process) for process in ended)
+    assert box.status["hosts"]["host1"]["pid"] not in {None, *(process.pid for process in ended)}
+    assert boot_file.read_text(encoding="ascii") != boot_id
+    wait_until(lambda: all(map(answers, pages)), "the instances answer at their ports again")
+    assert box.wait().returncode == 0
+
+
+def ports(place):
+    """Return the ports of the instances of hello on a host."""
+    return [file.read_text(encoding="ascii").strip() for file in place.glob("root/var/lib/hello/*/port")]
+
+
+def answers(port):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/", verify=CERTIFICATES).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_a_host_that_is_stopped_during_its_reboot_stays_off_until_it_is_started(box):
+    assert box.sandbox("stop", "web-1").returncode == 0
+    assert box.sandbox("reboot", "web-1").returncode == 0
+    assert box.status["hosts"]["web-1"]["pid"] is None
+    assert not sandbox_processes(box.directory / "hosts" / "web-1")
+    assert box.sandbox("start", "web-1").returncode == 0
+
+
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
     done = box.sandbox("stop", "host1", "host9")
     assert done.returncode == 2
@@ -261,11 +295,17 @@ def test_down_refuses_a_directory_without_a_sandbox(make_box):
     "verb",
     [
         "status",
-        *(pytest.param(verb, marks=pytest.mark.nightly) for verb in ("push", "rpm", "start", "stop", "shell")),
+        *(pytest.param(verb, marks=pytest.mark.nightly) for verb in ("push", "rpm", "start", "stop", "reboot", "shell")),
     ],
 )
 def test_without_a_sandbox_every_verb_names_the_command_that_starts_a_sandbox(make_box, verb, tmp_path):
-    match = {"push": [tmp_path], "rpm": [tmp_path], "start": ["host1"], "stop": ["host1"]}.get(verb, [])
+    match = {
+        "push": [tmp_path],
+        "rpm": [tmp_path],
+        "start": ["host1"],
+        "stop": ["host1"],
+        "reboot": ["host1"],
+    }.get(verb, [])
     done = make_box("never").sandbox(verb, *match)
     assert done.returncode == 2
     assert "start one with: zkdeployment sandbox up -d" in done.stderr

@@ -22,6 +22,8 @@ from zkdeployment.sandbox.processes import (
     SandboxDaemon,
     add_user,
     plain_environment,
+    reboot_command,
+    reboot_host,
     wait_answering,
     wait_published,
     wait_registered,
@@ -231,6 +233,14 @@ class Sandbox:
                 else:
                     member.stop()
 
+    def reboot(self, host_id: str) -> None:
+        """End all processes of a host, give it a new boot, and start its agent and its sample services."""
+        hosts = self.status()["hosts"]
+        if host_id not in hosts:
+            raise ConfigurationError(f"{host_id} is no host of this sandbox; expected one of {', '.join(hosts)}")
+        with _exclusive(self.layout):
+            reboot_host(self._agent(host_id), self.layout.host(host_id), self.environment())
+
     def add_viewer(self, name: str) -> tuple[str, str]:
         """Add a user who may only read to the service, and return the service's address and the user's key.
 
@@ -320,29 +330,16 @@ class Sandbox:
             self._repository(description).create()
         if with_samples:
             report("building the sample packages")
-            with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
-                self._repository(description).add(samples.build(Path(scratch)))
-            with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
-                text = samples.tree([host.identity for host in description.hosts])
-                (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
-                branch.push(Path(scratch), "The sample tree")
+            _add_samples(description.hosts, self._repository(description), branch)
 
     def _configure(self, description: SandboxDescription) -> None:
         for name, daemon in self._daemons.items():
             if name != "promoter":
                 daemon.directory.mkdir()
         self._configure_tools(description)
+        definitions = self._repository(description).definitions
         for host in description.hosts:
-            place = self.layout.host(host.identity.id)
-            for directory in (place.root, place.run):
-                directory.mkdir(parents=True)
-            agent = layout.agent_configuration(
-                place,
-                host,
-                zookeeper=description.zookeeper,
-                repositories=self._repository(description).definitions,
-            )
-            layout.write_private(place.config, agent)
+            _configure_host(self.layout, host, description.zookeeper, definitions)
 
     def _configure_tools(self, description: SandboxDescription) -> None:
         text = layout.tools_configuration(self.layout, description, self._branch(description).url)
@@ -366,6 +363,27 @@ class Sandbox:
             if name not in known:
                 raise ConfigurationError(f"{name} is not in this sandbox; expected one of {', '.join(known)}")
         return [known[name] for name in names]
+
+
+def _configure_host(place: Layout, host: Host, zookeeper: str, definitions: Path) -> None:
+    """Create the directories and the configuration of a host, and give the host its first boot."""
+    own = place.host(host.identity.id)
+    for directory in (own.root, own.run):
+        directory.mkdir(parents=True)
+    reboot = [*reboot_command(place.directory, host.identity.id), "--background"]
+    agent = layout.agent_configuration(own, host, zookeeper=zookeeper, repositories=definitions, reboot=reboot)
+    layout.write_private(own.config, agent)
+    own.boot()
+
+
+def _add_samples(hosts: Sequence[Host], repository: RpmRepository, branch: Branch) -> None:
+    """Build the sample packages, and push the sample tree."""
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+        repository.add(samples.build(Path(scratch)))
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+        text = samples.tree([host.identity for host in hosts])
+        (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
+        branch.push(Path(scratch), "The sample tree")
 
 
 def _claim(place: Layout) -> None:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import configparser
 import io
 import json
+import math
 import os
 import re
+import shlex
 import tempfile
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import platformdirs
 
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.agent.rules.rebooting import newest_kernel
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine import files as durable
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.documents.reading import read_host_document
 
@@ -66,6 +73,10 @@ class Layout:
         return HostLayout(self.directory / "hosts" / host_id)
 
 
+#: The running kernel of a host without a package of a kernel.
+_NO_KERNEL = "none"
+
+
 class HostLayout:
     """The paths of one host; ``root`` stands for ``/``."""
 
@@ -74,6 +85,22 @@ class HostLayout:
         self.root = directory / "root"
         self.run = directory / "run"
         self.config = directory / "agent.cfg"
+
+    def boot(self) -> None:
+        """Give the host the boot id, the time and the running kernel of a new boot.
+
+        Packages that were installed within the same second count as older than the boot.
+        """
+        has_packages = (self.root / "var/lib/rpm").exists()
+        kernel = (newest_kernel(Dnf(self.root, ()).installed()) if has_packages else None) or _NO_KERNEL
+        for name, text in (
+            ("sys/kernel/random/boot_id", str(uuid4())),
+            ("sys/kernel/osrelease", kernel),
+            ("stat", f"btime {math.ceil(time.time())}"),
+        ):
+            file = self.root / "proc" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(file, f"{text}\n".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +182,10 @@ class SandboxDescription:
             ) from error
 
 
-def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, repositories: Path) -> str:
-    """Return the text of a host's configuration."""
+def agent_configuration(
+    place: HostLayout, host: Host, *, zookeeper: str, repositories: Path, reboot: Sequence[str]
+) -> str:
+    """Return the text of a host's configuration; ``reboot`` is the command that reboots the host."""
     return _ini(
         {
             "zkdeployment": {
@@ -172,6 +201,8 @@ def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, reposi
                 "lock-delay": "5",
                 "packages": "dnf",
                 "repositories": str(repositories),
+                "reboots": "yes",
+                "reboot-command": shlex.join(reboot),
             }
         }
     )

@@ -25,6 +25,7 @@ from zkdeployment.base.errors import ProgramError, WaitTimeoutError, Zkdeploymen
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.layout import log_tail
 from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.session import Session
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.sandbox.fleet import Sandbox
+    from zkdeployment.sandbox.layout import HostLayout
 
 #: The largest factor by which a busy machine stretches a time limit.
 _LARGEST = 10.0
@@ -310,6 +312,31 @@ def plain_environment(owner: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ZKDEPLOYMENT_", "ZC_ZK_"))}
     programs = str(Path(sys.executable).parent)
     return kept | {VARIABLE: str(owner), "PATH": f"{programs}:{kept.get('PATH', os.defpath)}"}
+
+
+def reboot_command(owner: Path, host_id: str) -> list[str]:
+    """Return the command that reboots a host of the sandbox ``owner``."""
+    return [sys.executable, "-m", "zkdeployment", "sandbox", "reboot", host_id, "-d", str(owner)]
+
+
+def begin_reboot(owner: Path, host_id: str) -> None:
+    """Start the reboot of a host in the background; the agent that calls this is one of the processes to end."""
+    log = owner / "reboots.log"
+    process.start(reboot_command(owner, host_id), log=log, cwd=owner, env=plain_environment(owner))
+
+
+def reboot_host(agent: SandboxDaemon, place: HostLayout, environment: Mapping[str, str]) -> None:
+    """End all processes of a host, give it a new boot, and start its agent and its sample services.
+
+    A host whose agent was stopped is like a machine that is switched off, and stays off.
+    """
+    is_on = agent.crashed or agent.pid is not None
+    agent.stop()
+    end_processes(place.directory)
+    place.boot()
+    if is_on:
+        samples.start_services(place.root, environment)
+        agent.start()
 
 
 #: The time limit of daemons in seconds, and the addition for each daemon.

@@ -21,7 +21,7 @@ from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.fleets import MAX_FLEETS, start_fleets
 from zkdeployment.sandbox.layout import default_directory, read_hosts
 from zkdeployment.sandbox.nagios import find_nagios
-from zkdeployment.sandbox.processes import VARIABLE
+from zkdeployment.sandbox.processes import VARIABLE, begin_reboot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,6 +211,23 @@ def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
       zkdeployment sandbox stop host2 --kill
     """
     sandbox.stop(names, kill=kill)
+
+
+@command.command(hidden=True)
+@directory_option
+@click.argument("host_id", metavar="HOST")
+@click.option("--background", is_flag=True, help="Return at once, like systemctl reboot.")
+def reboot(sandbox: Sandbox, host_id: str, *, background: bool) -> None:
+    """End all processes of HOST, and start its agent again with a new boot id.
+
+    \b
+    Example:
+      zkdeployment sandbox reboot host2
+    """
+    if background:
+        begin_reboot(sandbox.directory, host_id)
+    else:
+        sandbox.reboot(host_id)
 
 
 @command.command(context_settings={"ignore_unknown_options": True})

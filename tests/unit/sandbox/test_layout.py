@@ -25,7 +25,13 @@ def read(text):
 
 def test_an_agents_configuration_contains_its_identity_and_paths(tmp_path):
     place = Layout(tmp_path).host("id1")
-    text = agent_configuration(place, HOST, zookeeper="127.0.0.1:1", repositories=tmp_path / "definitions")
+    text = agent_configuration(
+        place,
+        HOST,
+        zookeeper="127.0.0.1:1",
+        repositories=tmp_path / "definitions",
+        reboot=["python", "reboot", "a b"],
+    )
     assert read(text) == {
         "zkdeployment": {
             "host-id": "id1",
@@ -40,13 +46,16 @@ def test_an_agents_configuration_contains_its_identity_and_paths(tmp_path):
             "lock-delay": "5",
             "packages": "dnf",
             "repositories": str(tmp_path / "definitions"),
+            "reboots": "yes",
+            "reboot-command": "python reboot 'a b'",
         }
     }
 
 
 def test_a_host_without_role_and_facts_has_no_such_keys(tmp_path):
     host = Host(Identity("a", "a.sandbox"))
-    text = agent_configuration(Layout(tmp_path).host("a"), host, zookeeper="x:1", repositories=tmp_path)
+    place = Layout(tmp_path).host("a")
+    text = agent_configuration(place, host, zookeeper="x:1", repositories=tmp_path, reboot=["reboot"])
     assert not read(text)["zkdeployment"].keys() & {"role", "tags", "labels", "rack"}
 
 

@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import Identity, idle_role
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 #: The sample packages: name and version.
 PACKAGES = (("hello", "1.0"), ("hello", "1.1"), ("worker", "2.0"))
 
+#: Seconds for the start of an instance.
+_TIMEOUT = 60.0
+
 _SOURCE = Path(__file__).parent / "package"
+
+#: The spec file of the packages of the sample operating system.
+SYSTEM_SPEC = _SOURCE / "system.spec"
 
 _HELLO = """\
 /demo
@@ -57,6 +64,17 @@ def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> li
             {"service": name, "service_version": version, "service_source": str(_SOURCE)},
         )
     ]
+
+
+def start_services(root: Path, environment: Mapping[str, str]) -> None:
+    """Start the deployed instances of the sample services on a host after a boot.
+
+    Raises ``ProgramError`` if an instance cannot be started.
+    """
+    for program in sorted(root.glob("var/lib/*/*/run")):
+        configuration = root / "opt" / program.parents[1].name / "lib" / "zdaemon.conf"
+        argv = ["zdaemon", "-C", str(configuration), "start"]
+        process.run(argv, cwd=program.parent, env=environment, timeout=_TIMEOUT).check()
 
 
 def tree(
