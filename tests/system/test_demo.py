@@ -84,10 +84,12 @@ def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monk
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("option", ["--analysis", "--fleets"])
-def test_all_four_stages_of_the_demos_of_analyses_and_of_fleets_succeed(checkout, directory, option):
+@pytest.mark.parametrize(
+    ("option", "stages"), [("--analysis", "four"), ("--fleets", "four"), ("--system", "three")]
+)
+def test_all_stages_of_the_demos_of_analyses_of_fleets_and_of_systems_succeed(checkout, directory, option, stages):
     done = run(checkout / "scripts" / "demo", option, "-d", directory, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "All four stages succeeded" in done.stdout
+    assert f"All {stages} stages succeeded" in done.stdout
     assert sandbox_processes(directory) == []
     assert not directory.exists()

@@ -29,6 +29,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.sandbox import processes, samples
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
@@ -54,6 +55,7 @@ class FleetObserver:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._observe, name="observer", daemon=True)
         self._holders: list[str] = []
+        self.rebooting: list[tuple[str, ...]] = []
         self._watched: str | None = None
         self._snapshot: FleetSnapshot | None = None
         self._is_shown = False
@@ -78,8 +80,11 @@ class FleetObserver:
 
     @contextmanager
     def holders(self, deployment: Deployment) -> Iterator[list[str]]:
-        """Yield a list that grows by the holder of the service node's lock each time the holder changes."""
-        self._holders = []
+        """Yield a list that grows by the holder of the service node's lock each time the holder changes.
+
+        ``rebooting`` grows by the names of the hosts that reboot each time they change.
+        """
+        self._holders, self.rebooting = [], []
         self._watched = f"/agent-locks/{deployment.lock_name}"
         yield self._holders
         self._watched = None
@@ -101,6 +106,7 @@ class FleetObserver:
                 if self._is_shown:
                     self._snapshot = self._reader.snapshot()
                 self._record_holder()
+                self._record_reboots()
             except UnreachableError:
                 continue
 
@@ -114,6 +120,11 @@ class FleetObserver:
         holder = str(first.properties.get("string_value", "?"))
         if self._holders[-1:] != [holder]:
             self._holders.append(holder)
+
+    def _record_reboots(self) -> None:
+        names = tuple(record.host_name for record in read_reboots(self._session)) if self._watched else ()
+        if names and self.rebooting[-1:] != [names]:
+            self.rebooting.append(names)
 
     def _table(self) -> Table:
         table = Table("host", "role", "version", "does", "done")
@@ -247,8 +258,7 @@ class DemoScenario:
         with self.observer.holders(Deployment(HELLO, 0)) as holders:
             self.push("hello 1.1", version="1.1")
             self.converge()
-        roots = {host_id: Path(host["root"]) for host_id, host in self.sandbox.status()["hosts"].items()}
-        runs = script_runs(roots, "hello", HELLO, since=since)
+        runs = script_runs(self.roots(), "hello", HELLO, since=since)
         text = f"the deploy script ran for each of the {len(_INSTANCES)} instances of {HELLO}: {len(runs)} times"
         self.check(len(runs) >= len(_INSTANCES), text)
         overlapping = overlaps(runs)
@@ -360,6 +370,10 @@ class DemoScenario:
             self.check(
                 completed.status == 1 and explained, f"check_zkdeployment of {host_id} warns: {line}", completed
             )
+
+    def roots(self) -> dict[str, Path]:
+        """Return the root directory of each host."""
+        return {host_id: Path(host["root"]) for host_id, host in self.sandbox.status()["hosts"].items()}
 
     def packages(self) -> dict[str, list[str]]:
         """Return each host's packages."""
