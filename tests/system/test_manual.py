@@ -12,8 +12,11 @@ from zkdeployment.sandbox.processes import sandbox_processes
 #: own, and a unit test parses all commands.
 SEQUELS = ["script", "approval"]
 
+#: The pages that start and end their own sandbox.
+WHOLE = ["monitoring", "pools", "system-updates"]
+
 #: The pages whose commands only read the sandbox's state.
-LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", "pools", *SEQUELS}]
+LOOKING = [page for page in PAGES if page not in {"tutorial", *WHOLE, *SEQUELS}]
 
 # tests/unit/test_manual.py parses all commands in each commit.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features, pytest.mark.nightly]
@@ -58,9 +61,10 @@ def test_nothing_is_left_when_the_tutorial_is_over(shell):
     assert (sandbox_processes(sandbox), sandbox.exists()) == ([], False)
 
 
-def test_checks_are_rolled_out_as_documented(place):
+@pytest.mark.parametrize("page", ["monitoring", "system-updates"])
+def test_checks_and_operating_systems_are_rolled_out_as_documented(page, place):
     with opened_shell(place) as shell:
-        for command in commands("monitoring"):
+        for command in commands(page):
             if command.prompt == "$":
                 shell.show(command)
         assert not (shell.directory.parent / SANDBOX).exists()
