@@ -31,10 +31,12 @@ def test_the_man_pages_have_every_option_and_every_example_of_every_verb(built):
 
 
 def verbs(group, context):
-    """Return the names of all verbs of a group, as typed."""
+    """Return the names of all verbs of a group, as typed, except hidden ones."""
     for name in group.list_commands(context):
         verb = group.get_command(context, name)
         below = click.Context(verb, info_name=name, parent=context)
+        if verb.hidden:  # programs call it
+            continue
         yield below.command_path
         if isinstance(verb, click.Group):
             yield from verbs(verb, below)

@@ -25,11 +25,11 @@ from zkdeployment.programs.server import server_adapters
 from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.opening import read_revision
-from zkdeployment.service.access.cookies import Site
 from zkdeployment.service.application import api_description, build_application
 from zkdeployment.service.serving.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.serving.listener import open_listener, server_encryption
 from zkdeployment.service.settings import ServerSettings
+from zkdeployment.service.site import Site
 from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.zookeeper.session import Session
 

@@ -295,7 +295,10 @@ def test_down_refuses_a_directory_without_a_sandbox(make_box):
     "verb",
     [
         "status",
-        *(pytest.param(verb, marks=pytest.mark.nightly) for verb in ("push", "rpm", "start", "stop", "reboot", "shell")),
+        *(
+            pytest.param(verb, marks=pytest.mark.nightly)
+            for verb in ("push", "rpm", "start", "stop", "reboot", "shell")
+        ),
     ],
 )
 def test_without_a_sandbox_every_verb_names_the_command_that_starts_a_sandbox(make_box, verb, tmp_path):

@@ -34,7 +34,6 @@ from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.opening import read_revision
-from zkdeployment.service.access.cookies import Site
 from zkdeployment.service.application import build_application
 from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
@@ -43,6 +42,7 @@ from zkdeployment.service.request_slots import limited_cluster, limited_commits,
 from zkdeployment.service.serving.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.serving.listener import open_listener, server_encryption
 from zkdeployment.service.settings import ServerSettings
+from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user_store import ZooKeeperUsers

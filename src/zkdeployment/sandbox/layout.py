@@ -93,10 +93,14 @@ class HostLayout:
         """
         has_packages = (self.root / "var/lib/rpm").exists()
         kernel = (newest_kernel(Dnf(self.root, ()).installed()) if has_packages else None) or _NO_KERNEL
+        booted = math.ceil(time.time())
+        init = self.root / "proc" / "1"
+        init.mkdir(parents=True, exist_ok=True)
+        os.utime(init, (booted, booted))
         for name, text in (
             ("sys/kernel/random/boot_id", str(uuid4())),
             ("sys/kernel/osrelease", kernel),
-            ("stat", f"btime {math.ceil(time.time())}"),
+            ("uptime", f"{booted}.00 0.00"),  # the begin of process 1 alone decides
         ):
             file = self.root / "proc" / name
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zkdeployment.base.features import installed
-from zkdeployment.service.access.cookies import Site, forbid_cross_site, site_of
+from zkdeployment.service.access.cookies import forbid_cross_site, site_of
 from zkdeployment.service.access.headers import (
     BodyLimit,
     HostCheck,
@@ -38,6 +38,7 @@ from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.responses import ERRORS, install_error_handlers
 from zkdeployment.service.serving.request_log import AccessLog, CountedRequests, RequestCounts
+from zkdeployment.service.site import Site
 from zkdeployment.service.views.api_description import api_page
 
 static_files = APIRouter(include_in_schema=False)

@@ -27,7 +27,7 @@ from zkdeployment.config.forms import (
 )
 from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.sender import WEBHOOK_KINDS, Webhook
-from zkdeployment.service.access.cookies import COLOURS, UNNAMED, ClientLimits
+from zkdeployment.service.site import COLOURS, UNNAMED, ClientLimits
 from zkdeployment.service.users.external_logins import (
     EVERYBODY,
     Network,

@@ -25,7 +25,7 @@ _LOCK = re.compile(r"!?(?P<name>\S+?)(?:-(?:\d+:)?[^-\s]+-[^-\s]+)?\s*")
 
 def held_packages(root: Path, installed: Packages) -> Mapping[str, str]:
     """Return the names of the installed packages that dnf below ``root`` does not change, each with the reason."""
-    held = {}
+    held: dict[str, str] = {}
     for pattern, reason in _patterns(root):
         for name, packages in installed.items():
             if any(_matches(package, pattern) for package in packages):

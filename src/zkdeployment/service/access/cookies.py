@@ -1,4 +1,4 @@
-"""The site as browsers see it, their cookies, and the protection of forms against requests from foreign pages.
+"""The cookies of browsers, and the protection of forms against requests from foreign pages.
 
 A token is derived from a secret that only the browser's cookie contains, so all services accept the forms of each
 other. Each form has a token of its own, so that the compression of pages cannot reveal the secret. A browser's
@@ -9,51 +9,12 @@ authenticate with a key in each request and need no token.
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.service.users.external_logins import TrustedProxies
-
-#: The colours of fleets; the style sheet defines each for light and dark screens.
-COLOURS = ("none", "red", "orange", "green", "teal", "blue", "purple", "grey")
-
-#: The name of a fleet without a name of its own.
-UNNAMED = "zkdeployment"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientLimits:
-    """The most connections of an address, including its event streams, and the most event streams of a user."""
-
-    connections_per_address: int = 250
-    streams_per_user: int = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """The public side of the service.
-
-    ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
-    the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
-    ``https``. The service believes the headers of ``proxies``. ``limits`` apply to each client. ``name`` and
-    ``colour`` are those of the fleet.
-    """
-
-    hosts: frozenset[str]
-    authority: str
-    encrypted: bool = False
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
-    limits: ClientLimits = field(default_factory=ClientLimits)
-    name: str = UNNAMED
-    colour: str = "none"
-
-    @property
-    def url(self) -> str:
-        """The URL that people use, without a path."""
-        return f"{'https' if self.encrypted else 'http'}://{self.authority}"
+from zkdeployment.service.site import Site
 
 
 def make_form_token(secret: str, nonce: str) -> str:

@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.json_values import TOO_DEEP, json_problem
-from zkdeployment.service.access.cookies import SAFE_METHODS, Site
+from zkdeployment.service.access.cookies import SAFE_METHODS
+from zkdeployment.service.site import Site
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self';"

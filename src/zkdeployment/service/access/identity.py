@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import BusyError, UnreachableError
 from zkdeployment.fleet.views.history import LoginProblem
-from zkdeployment.service.access.cookies import SAFE_METHODS, Site, session_token, site_of
+from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, site_of
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
 from zkdeployment.service.users.external_logins import PROXY_IDENTITY, ExternalUser
 from zkdeployment.service.users.logins import throttled_address
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from zkdeployment.service.site import Site
 
 
 #: Seconds for which people can read pages after their login session was last confirmed by ZooKeeper.

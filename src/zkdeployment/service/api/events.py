@@ -26,10 +26,11 @@ from zkdeployment.fleet.events.event import (
     connection_event,
 )
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-from zkdeployment.service.access.cookies import ClientLimits, session_token, site_of
+from zkdeployment.service.access.cookies import session_token, site_of
 from zkdeployment.service.access.identity import PoolReader, client_address
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
 from zkdeployment.service.responses import ERRORS, RETRY_AFTER
+from zkdeployment.service.site import ClientLimits
 from zkdeployment.service.users.user import Right, User
 
 #: The kinds that need the right to read pools. Every other kind needs the right to read the fleet.

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zkdeployment.base.log import get_logger
-from zkdeployment.service.access.cookies import ClientLimits
+from zkdeployment.service.site import ClientLimits
 
 if TYPE_CHECKING:
     import asyncio

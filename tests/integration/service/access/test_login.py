@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from support.service import RunningService, form_token, running_service
-from zkdeployment.service.access.cookies import Site
+from zkdeployment.service.site import Site
 from zkdeployment.service.users.user import Role
 
 

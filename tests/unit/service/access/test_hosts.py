@@ -1,7 +1,7 @@
 import pytest
 
-from zkdeployment.service.access.cookies import Site
 from zkdeployment.service.access.headers import is_known_host
+from zkdeployment.service.site import Site
 
 SITE = Site(hosts=frozenset({"deploy.example.com", "127.0.0.1"}), authority="deploy.example.com")
 
