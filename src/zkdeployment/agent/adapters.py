@@ -59,6 +59,9 @@ class PackageManager(Protocol):
     def installed_since(self, time: float) -> frozenset[str]:
         """Return the names of the packages that were installed after a time in seconds since the epoch."""
 
+    def missing_advisories(self, release: str) -> int | None:
+        """Return the number of security advisories of a release that the host lacks; ``None``: unknown."""
+
     def prepare(self, change: PackageChange) -> Transaction:
         """Resolve, download, verify and test a change without changing the host.
 

@@ -25,7 +25,8 @@ def system(connection: Servers, output: str) -> None:
     """Show the operating system of each host that has a system node: its release, the wanted one, and its kernel.
 
     A host whose packages ask for a reboot is shown with these packages, and with the time for which the reboot has
-    been due.
+    been due. The last column has the number of security advisories of its release that the host lacked after its
+    last update.
 
     \b
     Example:

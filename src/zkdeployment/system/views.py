@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
 
 #: The headings of the columns on a terminal and on the page, in the order of ``HostSystemRow.cells``.
-HEADINGS = ("HOST", "RELEASE", "WANTED", "KERNEL", "REBOOT DUE")
+HEADINGS = ("HOST", "RELEASE", "WANTED", "KERNEL", "REBOOT DUE", "ADVISORIES")
 
 #: The limit of packages or hosts that a cell or a sentence names.
 _NAMED = 3
@@ -50,7 +50,9 @@ class HostSystemRow(Record):
         kernel = "" if self.system is None else self.system.kernel
         if self.system is not None and self.has_other_kernel:
             kernel = f"{kernel} (installed: {self.system.installed_kernel})"
-        return self.name, self.release or "-", self.wanted or "-", kernel or "-", self.due_text(now)
+        advisories = None if self.system is None else self.system.advisories
+        lacks = "-" if advisories is None else str(advisories)
+        return self.name, self.release or "-", self.wanted or "-", kernel or "-", self.due_text(now), lacks
 
     @property
     def has_other_kernel(self) -> bool:

@@ -232,6 +232,7 @@ class FakePackageManager:
         self.lost: set[str] = set()
         self.recent: set[str] = set()
         self.releases: dict[str, Sequence[Package]] = {}
+        self.advisories: dict[str, int] = {}
         self._known = dict(self.available)
         self._installed: Packages = by_name(installed)
         self._journal: Packages | None = None
@@ -255,6 +256,10 @@ class FakePackageManager:
     def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  the fake has no clock
         """Return the names in ``recent``."""
         return frozenset(self.recent & self._installed.keys())
+
+    def missing_advisories(self, release: str) -> int | None:
+        """Return the number in ``advisories``."""
+        return self.advisories.get(release)
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of packages whose scripts are missing."""

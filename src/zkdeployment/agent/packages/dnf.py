@@ -24,6 +24,7 @@ have changed only some packages. The package manager and its commit are in this 
 
 from __future__ import annotations
 
+import functools
 import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 
 _log = get_logger()
 
+#: The seconds that a report about the host may take: the agent does nothing else meanwhile.
+_REPORT_LIMIT = 60.0
+
 
 class Dnf:
     """Implements ``PackageManager`` with rpm and dnf for the host whose files are under ``root``.
@@ -77,14 +81,16 @@ class Dnf:
     ) -> None:
         self._root = root.absolute()
         self._state = self._root / "var/lib/zkdeployment/packages"
-        self._dnf = DnfCommand(
+        command = functools.partial(
+            DnfCommand,
             self._root,
             Repositories(self._root, repositories),
             home=self._state / "home",
-            patience=patience,
             gap=gap,
             tick=tick,
         )
+        self._dnf = command(patience=patience)
+        self._report = command(patience=0, limit=_REPORT_LIMIT)
         self._held = HeldDnf(self._dnf)
         self._journal = Journal(self._state / "journal.json")
 
@@ -114,6 +120,9 @@ class Dnf:
     @report_disk_errors()
     def installed_since(self, time: float) -> frozenset[str]:
         return self._database.installed_since(time)
+
+    def missing_advisories(self, release: str) -> int | None:
+        return self._updates.missing_advisories(self._report, release)
 
     @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:

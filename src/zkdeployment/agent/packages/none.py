@@ -44,6 +44,9 @@ class NoPackages:
     def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  as in the protocol
         return frozenset()
 
+    def missing_advisories(self, release: str) -> None:
+        pass
+
     def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
         return frozenset()
 

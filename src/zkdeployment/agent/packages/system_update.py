@@ -8,10 +8,13 @@ back like every other (``dnf``, ``transaction``).
 from __future__ import annotations
 
 import fnmatch
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.failures import report_disk_errors
 from zkdeployment.agent.packages.held_packages import held_packages
 from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
@@ -22,7 +25,6 @@ from zkdeployment.base.machine import files as durable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
 
 _log = get_logger()
+
+#: The time limits for dnf when it only reports; it abandons a silent server after some seconds.
+_IMPATIENT = ("--setopt=timeout=5", "--setopt=retries=1")
+
+#: The heading of the column of names in a list of dnf 5.
+_HEADING = "Name"
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,19 @@ class SystemUpdates:
         except PackageError as error:
             reason = f"cannot update the system to release {change.release}: {error}"
             raise type(error)(reason, retry_helps=error.retry_helps) from error
+
+    def missing_advisories(self, dnf: DnfCommand, release: str) -> int | None:
+        """Return the number of security advisories of a release that the host lacks; ``None`` if ``dnf`` fails."""
+        listing = ["advisory", "list"] if dnf.replays.generation == 5 else ["updateinfo", "list"]
+        try:
+            with report_disk_errors(), tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+                options = release_options(dnf, self.root, release, Path(scratch))
+                printed = dnf.run(*options, *_IMPATIENT, *listing, "--security", "--available")
+        except PackageError as error:
+            _log.warning("advisories-unknown", release=release, reason=str(error))
+            return None
+        names = {line.split()[0] for line in printed.splitlines() if line.strip()}
+        return len(names - {_HEADING})
 
     def keep_release(self, transaction: DnfTransaction) -> None:
         """Record the release of a completed update as dnf's variable, which people's dnf then uses, too."""

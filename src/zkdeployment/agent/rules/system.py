@@ -82,6 +82,7 @@ def host_system(state: SystemState, facts: RebootFacts, before: HostSystem | Non
         installed_kernel=facts.installed_kernel,
         reasons=reasons,
         due=due,
+        advisories=state.advisories,
         updated=state.time,
     )
 

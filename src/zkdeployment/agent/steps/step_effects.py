@@ -196,9 +196,11 @@ class StepEffects:
             self._prepared_update = None
             with failpoints("commit-system"):
                 self._commit(prepare, transaction)
+            # A release does not change, so the number stays right until the next update.
+            advisories = self._adapters.packages.missing_advisories(step.system.release)
         system = self._adapters.system
         with failpoints("record-update"):
-            system.save(system.state().after_update(step.system, self._adapters.clock.now()))
+            system.save(system.state().after_update(step.system, self._adapters.clock.now(), advisories))
 
     def _reboot(self, step: Reboot, lock: ZooKeeperServiceLock | None) -> None:
         """Reboot if that is still needed; otherwise record that the system node is complete."""

@@ -92,7 +92,8 @@ class RebootRecord(Record):
 class SystemState(Record):
     """The state of a host's operating system on its disk: the completed update, and the reboot under way.
 
-    ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch.
+    ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch;
+    ``advisories`` are the security advisories of the release that the host lacked after it, if known.
     ``is_settled``: the question of a reboot after that update is answered. ``pending`` is the reboot under way.
     ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
     """
@@ -100,13 +101,20 @@ class SystemState(Record):
     updated: Annotated[WantedSystem | None, OMITTED] = None
     is_settled: Annotated[bool, Key("settled", omit=True)] = True
     time: Annotated[float | None, OMITTED] = None
+    advisories: Annotated[int | None, OMITTED] = None
     pending: Annotated[RebootRecord | None, OMITTED] = None
     begun: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
     boots: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
 
-    def after_update(self, system: WantedSystem, now: float) -> SystemState:
+    def after_update(self, system: WantedSystem, now: float, advisories: int | None = None) -> SystemState:
         """Return the state after the update that a node wants; the question of a reboot is open."""
-        return replace(self._without(str(deployment_of(system))), updated=system, is_settled=False, time=now)
+        return replace(
+            self._without(str(deployment_of(system))),
+            updated=system,
+            is_settled=False,
+            time=now,
+            advisories=advisories,
+        )
 
     def settled(self, system: WantedSystem) -> SystemState:
         """Return the state after the reboot that a node wants, or the decision that none is needed."""

@@ -102,6 +102,13 @@ def test_security_updates_only_packages_with_advisories(system):
     assert system.versions == {**BEFORE, "tool": ["1.1"], "part": ["1.0"]}
 
 
+def test_the_security_advisories_that_a_host_lacks_are_counted_for_each_release(held_system):
+    missing = held_system.manager.missing_advisories
+    assert (missing(OLD), missing(NEW), missing("2026-99-99")) == (0, 1, None)
+    held_system.update(NEW, "security")
+    assert missing(NEW) == 0
+
+
 def test_patterns_select_installed_packages(system):
     system.update(NEW, ("kernel*", "nothing*"))
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}

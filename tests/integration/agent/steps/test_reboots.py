@@ -80,6 +80,7 @@ def wanted(fleet: Fleet, release: str, *hosts: str, **properties: object) -> Non
 def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its_system(fleet, session):
     machine = Machine(fleet, "h1")
     (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-2.x86_64\n")
+    machine.host.packages.advisories = {NEW: 3}
     wanted(fleet, NEW, "h1")
     fleet.set_version("r1")
     with machine.reaching_its_reboot():
@@ -97,9 +98,10 @@ def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its
     assert fleet.client.get_children("/zkdeployment/reboots") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
     assert machine.system["updated"]["release"] == NEW
+    assert machine.system["advisories"] == 3
     assert "pending" not in machine.system
     (known,) = read_inventories(session)
-    assert known.system == HostSystem(NEW, 1, "5.14-2.x86_64", updated=machine.system["time"])
+    assert known.system == HostSystem(NEW, 1, "5.14-2.x86_64", advisories=3, updated=machine.system["time"])
 
 
 def test_no_other_host_begins_while_one_reboots(fleet):
