@@ -56,7 +56,9 @@ class System:
         self.manager.commit(self.manager.prepare_system(change))
 
 
-@pytest.fixture(params=[pytest.param(True, id="held"), pytest.param(False, id="replayed")])
+@pytest.fixture(
+    params=[pytest.param(True, id="held"), pytest.param(False, id="replayed", marks=pytest.mark.nightly)]
+)
 def system(request: pytest.FixtureRequest, tmp_path: Path, snapshots: Path) -> System:
     return System(tmp_path, snapshots, waits=request.param)
 

@@ -238,6 +238,7 @@ def test_the_page_follows_the_fleet_without_being_loaded_again(stage):
         assert page.evaluate("window.loadedOnce") is True
 
 
+@pytest.mark.nightly
 def test_an_event_does_not_take_back_a_filter_whose_answer_is_on_its_way(stage):
     with stage.page() as page:
         expect(page.locator("h1")).to_be_visible()
@@ -333,6 +334,7 @@ def test_everything_works_without_javascript(stage):
         expect(page.get_by_role("heading", name="Why")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_the_map_answers_to_a_pointer_that_rests_there_while_the_fleet_changes(stage):
     with stage.page() as page:
         box = page.locator("#block-1 svg").bounding_box()
@@ -358,6 +360,7 @@ def test_the_map_answers_to_a_pointer_that_rests_there_while_the_fleet_changes(s
         expect(page.locator("h1")).to_have_text("web113.example.com")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("java_script_enabled", [True, False])
 def test_the_arrangement_of_the_map_is_remembered_and_a_filter_dims_the_other_hosts(stage, java_script_enabled):
     stage.host(5, version=OLD, error="the script failed")
@@ -385,6 +388,7 @@ def test_the_page_of_a_service_shows_its_versions_the_queue_of_its_lock_and_its_
         expect(page.locator("#service-hosts tbody tr").first).to_contain_text("converged")
 
 
+@pytest.mark.nightly
 def test_the_page_of_a_service_is_renewed_after_changes_of_its_own_checks_only(stage):
     with stage.page("/services/shop/web") as page:
         requests = []
@@ -403,6 +407,7 @@ def test_the_page_of_a_service_is_renewed_after_changes_of_its_own_checks_only(s
             stage.fleet.change_check("/shop/web", "h003")
 
 
+@pytest.mark.nightly
 def test_an_old_map_is_grey(stage):
     with stage.page() as page:
         expect(page.locator("#map.stale")).to_have_count(0)
@@ -412,6 +417,7 @@ def test_an_old_map_is_grey(stage):
         expect(page.locator("#map.stale")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_text_typed_before_the_scripts_were_loaded_is_found(stage):
     with stage.page() as page:
         held = []
@@ -425,6 +431,7 @@ def test_text_typed_before_the_scripts_were_loaded_is_found(stage):
         expect(page.locator("#list tbody tr")).to_have_count(9)
 
 
+@pytest.mark.nightly
 def test_an_idle_page_sends_no_requests_and_uses_no_processor_time(stage):
     feed = stage.service.adapters.feed
     wait_until(lambda: not feed.recent_events().since(feed.snapshot().zxid), "the page repeats no event")
@@ -442,6 +449,7 @@ def test_an_idle_page_sends_no_requests_and_uses_no_processor_time(stage):
         assert task_seconds(session) - before < 0.1
 
 
+@pytest.mark.nightly
 def test_a_click_is_not_lost_when_a_change_moves_the_link_under_the_pointer(stage):
     with stage.page() as page:
         link = page.get_by_role("link", name="130 converged")
@@ -482,6 +490,7 @@ def test_without_zookeeper_the_page_shows_its_age_and_recovers(stage):
         expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
 
 
+@pytest.mark.nightly
 def test_without_zookeeper_the_last_known_history_is_shown(stage):
     sequence = stage.service.adapters.feed.snapshot().reading.sequence
     commit = stage.service.adapters.feed.snapshot().fleet.published
@@ -497,6 +506,7 @@ def test_without_zookeeper_the_last_known_history_is_shown(stage):
             stage.proxy.heal()
 
 
+@pytest.mark.nightly
 def test_an_open_page_without_known_data_says_that_zookeeper_is_away(stage):
     newest, former = (each.sequence for each in stage.service.adapters.feed.summaries()[:2])
     with stage.page(f"/history/{former}") as page:
@@ -510,6 +520,7 @@ def test_an_open_page_without_known_data_says_that_zookeeper_is_away(stage):
         expect(page.locator("#freshness")).to_be_empty()
 
 
+@pytest.mark.nightly
 def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
     with stage.page() as page:
         page.context.set_offline(True)
@@ -599,6 +610,7 @@ def test_errors_keep_the_frame_and_offer_a_search(stage):
             stage.proxy.heal()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("path", "title"), [("/locks", "Locks"), ("/", "1 host failed")])
 def test_a_hidden_tab_keeps_its_title_and_its_icon_current(stage, path, title):
     with stage.page(path) as page:
