@@ -11,12 +11,12 @@ from simulation.world import Options, World
 
 #: Mutations, and the part of the sentence with which the checker finds each.
 FOUND = {
-    "no lock check": "two scripts under service /s0/app",
+    "no lock check": "two scripts under service",
     "no stop check": "s after the stop",
     "no compare-and-set": "a stop is on record",
     "a stop survives a resume": "a stop is on record",
-    "a script that outlives its agent loses its lock": "two scripts under service /s0/app",
-    "an error beside a script frees its lock": "/s1/app is released",
+    "a script that outlives its agent loses its lock": "two scripts under service",
+    "an error beside a script frees its lock": "app is released",
 }
 
 

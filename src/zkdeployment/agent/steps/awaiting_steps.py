@@ -7,6 +7,7 @@ A host waits for other hosts without any lock, and holds one lock at a time, the
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from zkdeployment.agent.rules.waiting import (
     with_restarting,
 )
 from zkdeployment.agent.steps.group_stops import GroupStoppedError
+from zkdeployment.agent.store.service_locks import KEPT
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base.daemon.cycles import jittered
 from zkdeployment.base.daemon.failpoints import failpoints, reach
@@ -36,7 +38,7 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.plan import Deploy, Reboot, Step, Undeploy, UpdateSystem, group_of
-from zkdeployment.publishing.store.reboots import expire_reboots
+from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.steps.executor import StepRunner
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.zookeeper.session import Session
 
 
 @dataclass
@@ -181,6 +184,11 @@ class KnownHolder:
         self._ahead: int | None = None
         self._since = 0.0
 
+    @property
+    def name(self) -> str | None:
+        """The name that was read last."""
+        return self._name
+
     def read(self, turn: int) -> None:
         """Read the holder if it is due in this turn; the first call always reads it."""
         if self._name is not None and not asks_for_holder(turn, self._lock.ahead, self._ahead):
@@ -198,6 +206,30 @@ class KnownHolder:
         return f"{holder} as of {datetime.fromtimestamp(self._since, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+class AwaitedReboot:
+    """Reports the host for whose reboot a lock is kept, as soon as that host is overdue.
+
+    Without such a holder, no request is sent.
+    """
+
+    def __init__(self, session: Session, clock: Clock) -> None:
+        self._session = session
+        self._clock = clock
+        self._holder: str | None = None
+        self._deadline = math.inf
+
+    def check(self, holder: str | None) -> None:
+        """Read the deadline of a new ``holder``, and report the host when the deadline has passed."""
+        if holder != self._holder:
+            self._holder, self._deadline = holder, math.inf
+            if KEPT in (holder or ""):
+                open_records = (each for each in read_reboots(self._session) if not each.expired)
+                self._deadline = min((record.deadline for record in open_records), default=math.inf)
+        if self._clock.now() > self._deadline:
+            expire_reboots(self._session, self._clock.now())
+            self._holder = None
+
+
 class RoleLockHold:
     """Acquires, checks and releases the lock of a role; raises ``TreeError`` if its lock node is missing."""
 
@@ -206,8 +238,6 @@ class RoleLockHold:
         self._lock = runner.adapters.fleet.roles.lock(role, runner.identity)
         self._supervisor = runner.supervisor
         self._runner = runner
-        self._session = runner.adapters.session
-        self._clock = runner.adapters.clock
         self._holder = KnownHolder(self._lock, runner.adapters.clock)
 
     @contextlib.contextmanager
@@ -255,8 +285,6 @@ class RoleLockHold:
             if self._lock.acquire(0):
                 return True
             self._holder.read(turn)
-            if self._lock.ahead < _FAR_BACK:
-                expire_reboots(self._session, self._clock.now())
             waiting = f"wait for the lock of role {self._role}, {self._holder}"
             if self._runner.show_waiting(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
@@ -390,7 +418,7 @@ class LockedSteps:
         try:
             if lock.acquire(0):
                 return True
-            holder = KnownHolder(lock, self._clock)
+            holder, reboot = KnownHolder(lock, self._clock), AwaitedReboot(self._session, self._clock)
             holder.read(0)
             for turn in count(1):
                 self._show_waiting(step, holder)
@@ -398,8 +426,7 @@ class LockedSteps:
                     break
                 self._supervisor.check_waiting()
                 holder.read(turn)
-                if lock.ahead < _FAR_BACK:
-                    expire_reboots(self._session, self._clock.now())
+                reboot.check(holder.name)
                 if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
                     lock.release()
                     return False

@@ -46,6 +46,10 @@ LOCK_DELAY = 60.0
 _LEASE = 0.2
 
 
+#: The words about the holder of a kept lock, before the step.
+KEPT = "which has to complete"
+
+
 class LockDelay:
     """Measures for how long a record of another host has blocked a lock, across all attempts at that lock."""
 
@@ -139,7 +143,7 @@ class ZooKeeperServiceLock(ContenderLock):
             return holder
         work, left = blocked
         if work.kept:
-            return f"{work.host_name} ({work.host_id}), which has to complete {work.step}"
+            return f"{work.host_name} ({work.host_id}), {KEPT} {work.step}"
         return f"{work} whose session has ended (lock delay: {left:.0f} s)"
 
     def check(self) -> None:

@@ -1,7 +1,5 @@
 """``zkdeployment completion`` and ``version``: the verbs about the program itself."""
 
-from importlib.metadata import version
-
 import click
 from click.shell_completion import get_completion_class
 
@@ -37,4 +35,6 @@ def print_version() -> None:
     Example:
       zkdeployment version
     """
+    from importlib.metadata import version  # noqa: PLC0415  the other verb starts faster without it
+
     echo(f"zkdeployment {version('zkdeployment')}")

@@ -15,7 +15,8 @@ from support.repository import make_key, public
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
-from zkdeployment.publishing.acts.containment import Containment, quarantines_of_rollback
+from zkdeployment.publishing.acts.containment import Containment
+from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.acts.rollback import rollback_changes
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
