@@ -179,6 +179,7 @@ class AgentCycle:
         self._publications = PublicationReader(reporting)
         self._held: str | None = None
         self._may_be_queued = True  # by an earlier process of this host
+        self._has_noted_boot = False
         self._state = CycleState.READING
         self.start_spread = 0.0
         self.maintenance_end: float | None = None
@@ -214,6 +215,9 @@ class AgentCycle:
     def _reconcile(self) -> None:
         self._reporting.ensure_registered()
         self._reporting.failures.report_unreported()
+        if not self._has_noted_boot:  # within the cycle, so that a full disk does not end each new agent
+            note_boot(self._reporting)
+            self._has_noted_boot = True
         self._reporting.inventory.catch_up()
         if not self._read_lease():
             return
@@ -514,7 +518,6 @@ class Agent:
                 )
             )
         self._reporting.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
-        note_boot(self._reporting)
 
     @contextlib.contextmanager
     def _unregistering(self) -> Iterator[None]:

@@ -298,8 +298,6 @@ class RoleLockHold:
 
 
 #: The kinds of steps that have a deployment, under whose lock they may run.
-LOCKABLE = Deploy | Undeploy | UpdateSystem | Reboot
-
 LockableStep: TypeAlias = Deploy | Undeploy | UpdateSystem | Reboot
 
 

@@ -11,7 +11,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import sentence
-from zkdeployment.agent.steps.awaiting_steps import LOCKABLE, LockedSteps, OrderedSteps, RoleLockHold, needs_lock
+from zkdeployment.agent.steps.awaiting_steps import (
+    LockableStep,
+    LockedSteps,
+    OrderedSteps,
+    RoleLockHold,
+    needs_lock,
+)
 from zkdeployment.agent.steps.group_stops import GroupStoppedError
 from zkdeployment.agent.steps.reboots import HostReboots
 from zkdeployment.agent.steps.step_effects import StepEffects
@@ -101,7 +107,7 @@ class StepRunner:
         self._done += 1
 
     def _run(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
-        deployment = step.deployment if isinstance(step, LOCKABLE) else None
+        deployment = step.deployment if isinstance(step, LockableStep) else None
         shown = {} if deployment is None else {"deployment": str(deployment)}
         packages = packages_of(step)
         with (
@@ -211,7 +217,7 @@ class Executor:
     def _under_service_locks(self) -> list[Deployment]:
         """Return the plan's deployments under locks of services that come before the wait for another lock."""
         steps = [] if self._plan.controller is not None else self._plan.steps
-        return [step.deployment for step in steps if isinstance(step, LOCKABLE) and needs_lock(step)]
+        return [step.deployment for step in steps if isinstance(step, LockableStep) and needs_lock(step)]
 
     def _package_changes(self) -> list[PackageChange]:
         return [step.change for step in self._plan.steps if isinstance(step, ChangePackages)]

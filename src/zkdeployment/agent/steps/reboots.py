@@ -142,7 +142,7 @@ class HostReboots:
 
 
 def note_boot(reporting: HostReporting) -> None:
-    """Complete the record of a reboot if this host has booted since; call this when the agent has registered.
+    """Complete the record of a reboot if this host has booted since; call this once in each agent.
 
     The record in ZooKeeper is removed first: an agent that dies in between repeats both.
     """

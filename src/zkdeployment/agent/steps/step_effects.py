@@ -186,9 +186,11 @@ class StepEffects:
         else:
             self._reboot(step, lock)
 
-    # A crash between the transaction and its record repeats an update that finds nothing to do.
     def _update_system(self, step: UpdateSystem) -> None:
-        """Update the packages of the system, and record that."""
+        """Update the packages of the system, and record that.
+
+        A crash between the transaction and its record repeats an update that then finds nothing to do.
+        """
         prepare = partial(self._adapters.packages.prepare_system, step.change)
         self._installed = None
         with self._adapters.notifier.uninterrupted():
