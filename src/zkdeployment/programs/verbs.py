@@ -126,9 +126,9 @@ def program(context: click.Context) -> None:
       75  an agent or syncer has to be started again
     """
     if context.invoked_subcommand is None:
-        from zkdeployment.cli.terminal import echo  # noqa: PLC0415  verbs start faster without it
+        from zkdeployment.cli.terminal import echo_lines  # noqa: PLC0415  verbs start faster without it
 
-        echo(_BEGINNING.rstrip(), err=True)
+        echo_lines(_BEGINNING.rstrip(), err=True)
         context.exit(click.UsageError.exit_code)
 
 
