@@ -15,7 +15,7 @@ from zkdeployment.fleet.traces.spans import StepTime
 from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.progress import end, start
-from zkdeployment.strategies.state import ActivePhase, Ending, RolloutObservation
+from zkdeployment.strategies.state import ActivePhase, Ending, RolloutFacts
 from zkdeployment.strategies.state_machine import next_task
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.tree.lint import lint
@@ -234,7 +234,7 @@ class Plot:
 
     def _rollout(self, strategy: Strategy, sequence: int, begun: float) -> RolloutState:
         present = {host.identity.id: host.facts for host in self.hosts()}
-        observation = RolloutObservation(now=begun, present=present)
+        observation = RolloutFacts(now=begun, present=present)
         state = start(strategy, observation, sequence=sequence, attempt=1, revision=NEW)
         current = frozenset(host.identity.id for host in self.hosts() if host.version == NEW)
         while (task := next_task(state.rollout)) is not None and current.issuperset(task.hosts):

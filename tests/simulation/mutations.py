@@ -330,16 +330,16 @@ def metrics_ignored() -> contextlib.AbstractContextManager[Any]:
 def gaps_measured() -> Iterator[None]:
     """Ask for the newest measurement after a gap, as if the time without a coordinator counted."""
 
-    def note(state: Any, active: Any, observation: Any) -> Any:
+    def note(state: Any, active: Any, facts: Any) -> Any:
         metrics = {metric.name: metric for metric in state.rollout.strategy.group(active.task.group).pace.analysis}
-        answers = observation.outside.get(group_analysis.ANALYSIS, {})
+        answers = facts.outside.get(group_analysis.ANALYSIS, {})
         for key in answers if active.baking_since is not None else ():
             if key.number is not None and key.metric in metrics and key.group in state.analyses:
                 before = state.analyses[key.group]
                 after = group_analysis._with_measurement(before, metrics[key.metric], key.number, answers[key])
                 if after is not before:
                     state = replace(state, analyses={**state.analyses, key.group: after})
-        return METRICS.note(state, active, observation)
+        return METRICS.note(state, active, facts)
 
     def is_open(state: Any, key: Any, answer: Any) -> bool:
         return group_analysis.is_open(state, key, replace(answer, asked=float("inf")))

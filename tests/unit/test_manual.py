@@ -200,8 +200,8 @@ ALARMS = (
     ("fleet/views/health.py", None),
     ("fleet/views/fleet_health.py", None),
     ("fleet/daemon_failures.py", None),
-    ("checks/rules/overview.py", "check_alarms"),
-    ("pools/rules/overview.py", "pool_alarms"),
+    ("checks/rules/listing.py", "check_alarms"),
+    ("pools/rules/listing.py", "pool_alarms"),
     ("system/alarms.py", None),
 )
 

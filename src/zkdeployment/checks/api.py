@@ -43,8 +43,7 @@ from zkdeployment.checks.models import (
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.rules.instance import DEPLOYED, CheckInstance
-from zkdeployment.checks.rules.monitoring_system import SystemContact, hosts_at_work, is_removal_allowed
-from zkdeployment.checks.rules.overview import (
+from zkdeployment.checks.rules.listing import (
     InstanceFilter,
     expected_configuration,
     instance_to_view,
@@ -53,6 +52,7 @@ from zkdeployment.checks.rules.overview import (
     selected,
     state_counts,
 )
+from zkdeployment.checks.rules.monitoring_system import SystemContact, hosts_at_work, is_removal_allowed
 from zkdeployment.checks.user_acts import (
     ACT_ON_CHECK,
     AbandonSystem,

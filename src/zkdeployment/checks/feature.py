@@ -27,7 +27,7 @@ FEATURE = Feature(
             main_pages=value_in(".checks.pages", "MAIN_PAGES"),
             template_packages=("zkdeployment.checks",),
             service_page=function_in(".checks.pages", "service_page"),
-            finding_body=value_in(".checks.rules.overview", "CheckInstanceView"),
+            finding_body=value_in(".checks.rules.listing", "CheckInstanceView"),
             retire_user=function_in(".checks.opening", "retire_monitoring"),
         ),
         VerbPlaces(

@@ -17,8 +17,8 @@ from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.documents import CHECK_GROUP, CheckGroup
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.checks.rules.listing import listed_part
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
-from zkdeployment.checks.rules.overview import listed_part
 from zkdeployment.checks.store.instances import decode_changes, decode_instances, unwritten_in
 from zkdeployment.checks.store.systems import callback_in, results_in
 from zkdeployment.documents.collection import PublishedDocuments

@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 from zkdeployment.checks.documents import CheckConfiguration, MonitoringSystem, OnCall
 from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.listing import CheckDrift, CheckInstanceView, SystemBacklog
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
-from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
 from zkdeployment.checks.views.wanted import CheckError
 from zkdeployment.service.responses import answer
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.ports import CheckAdapters
-from zkdeployment.checks.rules.overview import check_alarms
+from zkdeployment.checks.rules.listing import check_alarms
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import SharedCheckSources, ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems

@@ -19,8 +19,7 @@ from zkdeployment.checks.rules.findings import (
     known_results,
     silent_systems,
 )
-from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact
-from zkdeployment.checks.rules.overview import (
+from zkdeployment.checks.rules.listing import (
     CheckDrift,
     CheckSummary,
     InstanceFilter,
@@ -29,6 +28,7 @@ from zkdeployment.checks.rules.overview import (
     listed_part,
     selected,
 )
+from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact
 from zkdeployment.checks.rules.spawning import CheckScope, CheckSnapshot, wanted_instances
 from zkdeployment.checks.rules.workflow import CheckRefusal, abandon, retry
 from zkdeployment.tree.values import is_below

@@ -15,7 +15,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.text import listing
 from zkdeployment.checks.documents import CHECK, CHECK_GROUP, CHECK_SCHEMA, ON_CALL, SYSTEM
 from zkdeployment.checks.opening import check_adapters_of
-from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
+from zkdeployment.checks.rules.listing import instance_to_view, instance_view, read_instance_id
 from zkdeployment.documents.edits import REMOVED, change_document, text_of, with_new_document, without_document
 from zkdeployment.documents.forms import form_faults, one_of
 from zkdeployment.documents.reading import document_files, read_documents

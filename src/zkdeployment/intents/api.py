@@ -42,7 +42,7 @@ from zkdeployment.intents.documents import (
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentRecord, intent_history
-from zkdeployment.intents.rules.overview import IntentOverview, compare_content, intent_overviews
+from zkdeployment.intents.rules.listing import ListedIntent, compare_content, listed_intents
 from zkdeployment.intents.rules.resources import (
     instance_resources,
     is_terminating,
@@ -61,7 +61,7 @@ from zkdeployment.intents.user_acts import (
     RollBackIntent,
     TerminateIntent,
     find_record,
-    intent_overview,
+    listed_intent,
     read_reports,
     rules_in_force,
 )
@@ -248,8 +248,8 @@ def _counted_document(record: IntentRecord, rules: Sequence[ApprovalRule] | None
     return published_document(record) | ({"approvals": counts} if counts else {})
 
 
-def _summary(overview: IntentOverview, record: IntentRecord) -> dict[str, Any]:
-    value = overview.to_json() | {"address": _address(record.intent), "document": published_document(record)}
+def _summary(listed: ListedIntent, record: IntentRecord) -> dict[str, Any]:
+    value = listed.to_json() | {"address": _address(record.intent), "document": published_document(record)}
     del value["tip_state"]
     return value
 
@@ -523,7 +523,7 @@ def read_group_difference(request: Request, adapters: Adapters, _user: Reader, g
     published one. A group that was never approved is compared with nothing. A request that accepts text/plain gets
     a line for each difference.
     """
-    compared = compare_content(intent_overview(planner_of(request), adapters, group))
+    compared = compare_content(listed_intent(planner_of(request), adapters, group))
     if not request.headers.get("Accept", "").startswith("text/plain"):
         return JSONResponse(compared.to_json())
     return PlainTextResponse("".join(f"{printable(line)}\n" for line in compared.lines()))
@@ -535,8 +535,8 @@ intents_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 @intents_router.get("/intents", response_model=list[SUMMARY])
 def list_intents(adapters: Adapters, _user: Reader) -> Response:
     """Return all groups, then all clusters, with their states and their published documents."""
-    overviews = intent_overviews(records_of(adapters.feed), {}, rules_in_force(adapters))
-    return JSONResponse([_summary(each, each.record) for each in overviews if each.record is not None])
+    listed = listed_intents(records_of(adapters.feed), {}, rules_in_force(adapters))
+    return JSONResponse([_summary(each, each.record) for each in listed if each.record is not None])
 
 
 releases_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)

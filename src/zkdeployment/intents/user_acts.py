@@ -50,11 +50,11 @@ from zkdeployment.intents.rules.instances import (
     perform,
     signature_hint,
 )
-from zkdeployment.intents.rules.overview import (
-    IntentOverview,
+from zkdeployment.intents.rules.listing import (
+    ListedIntent,
     compare_before_approval,
-    find_overview,
-    intent_overviews,
+    find_listed_intent,
+    listed_intents,
 )
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store import ZooKeeperIntents
@@ -98,7 +98,7 @@ def rules_in_force(adapters: ServerAdapters) -> Sequence[ApprovalRule] | None:
     return None if verifier is None else verifier.rules_in_force()
 
 
-def intent_overview(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
+def listed_intent(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> ListedIntent:
     """Return the published form of an intent and, if the service has a repository, the form at the tip.
 
     Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
@@ -109,7 +109,7 @@ def intent_overview(planner: RevisionPlanner, adapters: ServerAdapters, subject:
         with planner.place():
             reviewed = review(adapters.commits.at_tip()[1])
             tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
-    return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
+    return find_listed_intent(listed_intents(() if record is None else (record,), tip), subject)
 
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
@@ -204,7 +204,7 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
         return intent_paths(found.record.intent)
 
     def situation(self, found: PublishedIntent, visit: Visit) -> str:
-        tip = _overview(self.subject, visit).snapshot
+        tip = _listed(self.subject, visit).snapshot
         content = short(tip.content.digest.removeprefix("sha256:"))
         return f"{subject_text(self.subject)} is {tip.state.value} at the tip, with the content {content}"
 
@@ -274,7 +274,7 @@ class ApproveIntent(_ChangeState):
         return effect, COMMITTED
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        tip = _overview(self.subject, visit).snapshot
+        tip = _listed(self.subject, visit).snapshot
         if tip.is_approved and tip.state is not IntentState.TERMINATED:
             return replace(form, objection=_APPROVED)
         outcome = replace(self, content=None).rehearse(visit)
@@ -377,8 +377,8 @@ class RollBackIntent(_ActOnIntent):
         return roll_back_intent(adapters.commits, order, self.instance, dry_run=dry_run)
 
 
-def _overview(subject: IntentSubject, visit: Visit) -> IntentOverview:
-    return intent_overview(visit.state.planner, visit.adapters, subject)
+def _listed(subject: IntentSubject, visit: Visit) -> ListedIntent:
+    return listed_intent(visit.state.planner, visit.adapters, subject)
 
 
 def _is_update(record: IntentRecord) -> bool:
@@ -418,7 +418,7 @@ class AdoptServices(_CommittingAct[Intent]):
         )
 
     def read(self, visit: Visit) -> Intent:
-        intent: Intent = self.new or _overview(self.subject, visit).intent
+        intent: Intent = self.new or _listed(self.subject, visit).intent
         return intent
 
     def concerned(self, found: Intent) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from zkdeployment.pools.rules.results import (
 from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
 from zkdeployment.pools.rules.work import (
     NodeTask,
-    PoolObservation,
+    PoolFacts,
     TaskKind,
     WorkStep,
     at_time,
@@ -425,7 +425,7 @@ class PoolWorker:
         interval: float,
         clock: Clock,
         notifier: SystemdNotifier,
-        renew_leases: Callable[[PoolObservation], None] = lambda _observation: None,
+        renew_leases: Callable[[PoolFacts], None] = lambda _facts: None,
         record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store, self._sources = store, sources
@@ -547,24 +547,22 @@ class PoolWorker:
         self._sources.read()  # this read sets the watches, so it comes first
         self._store.announce(self._name)
         busy = self._tasks.busy
-        observation = self._observe()
-        self._release(observation.snapshot, busy)
-        self._renew_leases(observation)
+        facts = self._observe()
+        self._release(facts.snapshot, busy)
+        self._renew_leases(facts)
         impossible: list[str] = []
-        is_overtaken = [
-            not self._write(step, observation.snapshot, impossible) for step in next_steps(observation)
-        ]
+        is_overtaken = [not self._write(step, facts.snapshot, impossible) for step in next_steps(facts)]
         if may_begin:
-            is_overtaken += [not begun for begun in self._begin(observation, busy, impossible)]
-        self._probe(observation)
+            is_overtaken += [not begun for begun in self._begin(facts, busy, impossible)]
+        self._probe(facts)
         self._report("pool-changes-impossible", "; ".join(impossible))
         self._prune()
-        self._notifier.status(_activity(observation.snapshot, len(self._tasks.busy)))
-        due = next_due(observation)
+        self._notifier.status(_activity(facts.snapshot, len(self._tasks.busy)))
+        due = next_due(facts)
         until_due = self._interval if due is None else max(0.0, due - self._clock.now())
         return min(self._interval, until_due, _OVERTAKEN if any(is_overtaken) else self._interval)
 
-    def _observe(self) -> PoolObservation:
+    def _observe(self) -> PoolFacts:
         """Read everything: tenants after sessions, so that the tenant of each session is known and current."""
         read = self._store.read()
         sources, now = self._sources.read(), self._clock.now()
@@ -578,20 +576,20 @@ class PoolWorker:
                 except ZkdeploymentError as error:
                     problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
             self._report(f"pool-filling-failed:{pool.name}", problem)
-        return PoolObservation(sources, read, now, reuse, self._probes.take())
+        return PoolFacts(sources, read, now, reuse, self._probes.take())
 
-    def _probe(self, observation: PoolObservation) -> None:
+    def _probe(self, facts: PoolFacts) -> None:
         """Probe all ready nodes once per interval; among several workers, the first one by name does so.
 
         Hosts in maintenance are not probed, because they may be switched off.
         """
-        now, workers = self._clock.monotonic(), observation.snapshot.workers
+        now, workers = self._clock.monotonic(), facts.snapshot.workers
         if now < self._probed_at + self._interval or self._name != min(workers, default=""):
             return
         self._probed_at = now
-        away, nodes = observation.sources.maintenance, observation.snapshot.nodes.values()
+        away, nodes = facts.sources.maintenance, facts.snapshot.nodes.values()
         ready = (node for node in nodes if node.state is NodeState.READY and node.host not in away)
-        pools = ((node, observation.pool_of(node)) for node in ready)
+        pools = ((node, facts.pool_of(node)) for node in ready)
         self._probes.begin(
             {node.id: partial(self._runs.mechanism(pool).probe, node) for node, pool in pools if pool is not None}
         )
@@ -622,16 +620,16 @@ class PoolWorker:
         get_logger().info(step.event, **step.values)
         return True
 
-    def _begin(self, observation: PoolObservation, busy: frozenset[int], impossible: list[str]) -> Iterator[bool]:
+    def _begin(self, facts: PoolFacts, busy: frozenset[int], impossible: list[str]) -> Iterator[bool]:
         """Begin the tasks for which there is room; yield for each whether this worker got its claims.
 
         A task that is too large for ZooKeeper does not block other tasks; the reason is added to ``impossible``.
         """
-        for task in next_tasks(observation, busy):
+        for task in next_tasks(facts, busy):
             if not self._tasks.has_room(task) or self._control.stopping:
                 continue
             try:
-                self._tasks.start(task, observation.snapshot)
+                self._tasks.start(task, facts.snapshot)
             except ConflictError:
                 yield False
             except TreeError as error:

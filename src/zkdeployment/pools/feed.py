@@ -17,8 +17,8 @@ from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
+from zkdeployment.pools.rules.listing import level_changes, node_changes, pool_views, session_changes
 from zkdeployment.pools.rules.node import NodeState
-from zkdeployment.pools.rules.overview import level_changes, node_changes, pool_overviews, session_changes
 from zkdeployment.pools.rules.snapshot import PoolChange, PoolReading, TenantSession, due_warnings, next_warning
 from zkdeployment.pools.store.store import (
     EndedRecords,
@@ -149,7 +149,7 @@ def _user(name: str, node: Node) -> tuple[int, str] | None:
 
 def pool_metrics(reading: PoolReading) -> Iterator[Metric]:
     """Yield the metrics of pools, ``zkdeployment_pool_…``."""
-    pools, snapshot = pool_overviews(reading.configuration, reading.snapshot), reading.snapshot
+    pools, snapshot = pool_views(reading.configuration, reading.snapshot), reading.snapshot
     states = [state for state in NodeState if state not in {NodeState.UNUSED, NodeState.DONE}]
     levels = {pool.name: float(pool.level) for pool in pools if pool.level is not None}
     missing = {pool.name: 0.0 if pool.shortage is None else float(pool.shortage.missing) for pool in pools}

@@ -136,7 +136,7 @@ def pool_adapters_of(adapters: ServerAdapters) -> PoolAdapters:
 
 def alarms(session: Session, _now: float) -> JudgeAlarms:
     """Read the pools, and return the function that judges them for the monitor of the fleet."""
-    from zkdeployment.pools.rules.overview import pool_alarms, pools_status  # noqa: PLC0415  only monitors need it
+    from zkdeployment.pools.rules.listing import pool_alarms, pools_status  # noqa: PLC0415  only monitors need it
 
     store = ZooKeeperPools(session)
     return partial(pool_alarms, pools_status(store.configuration(), store.read()))

@@ -83,7 +83,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         clock=clock,
         notifier=SystemdNotifier(),
         record_failure=FailureRecord(session, "worker of the pools").write,
-        renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
+        renew_leases=lambda facts: leases.renew(partial(recorded_leases, facts)),
     )
     try:
         yield worker, control

@@ -17,6 +17,7 @@ from zkdeployment.pools.acts.nodes import (
 )
 from zkdeployment.pools.acts.sessions import SessionActor, extend_session, find_session, retire_session
 from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
+from zkdeployment.pools.rules.listing import PoolView, find_pool, pool_views
 from zkdeployment.pools.rules.node import (
     NewPoolNode,
     NodeState,
@@ -28,7 +29,6 @@ from zkdeployment.pools.rules.node import (
     retired,
     split_values,
 )
-from zkdeployment.pools.rules.overview import PoolOverview, find_pool, pool_overviews
 from zkdeployment.pools.rules.snapshot import (
     NodeProperty,
     NodesSpec,
@@ -114,7 +114,7 @@ class Lending:
     """The pools as a tenant sees them before a request, and the tenant."""
 
     reading: PoolReading
-    pools: Sequence[PoolOverview]
+    pools: Sequence[PoolView]
     user: User
 
 
@@ -150,7 +150,7 @@ class RequestNodes(_PoolAct[Lending]):
 
     def read(self, visit: Visit) -> Lending:
         reading = _pools(visit)
-        return Lending(reading, pool_overviews(reading.configuration, reading.snapshot), visit.user)
+        return Lending(reading, pool_views(reading.configuration, reading.snapshot), visit.user)
 
     def objection(self, found: Lending) -> str:
         if found.user.ssh_key is None:
@@ -177,7 +177,7 @@ class RequestNodes(_PoolAct[Lending]):
         lending = (pool for pool in found.pools if pool.level is not None)
         return replace(form, inputs=(*(self._quantity(pool) for pool in lending), *form.inputs))
 
-    def _quantity(self, pool: PoolOverview) -> ActInput:
+    def _quantity(self, pool: PoolView) -> ActInput:
         quota = pool.pool.node_quota
         most = "" if quota is None else f"; a tenant has at most {quota}"
         return ActInput(
@@ -302,7 +302,7 @@ class RetireSession(_ActOnSession):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FillPool(_PoolAct["PoolOverview"]):
+class FillPool(_PoolAct["PoolView"]):
     """Let a worker fill a pool at once."""
 
     NAME = "fill"
@@ -310,20 +310,20 @@ class FillPool(_PoolAct["PoolOverview"]):
 
     pool: str = given(hidden=True)
 
-    def read(self, visit: Visit) -> PoolOverview:
+    def read(self, visit: Visit) -> PoolView:
         """Return the pool; raises ``NotFoundError``."""
         reading = _pools(visit)
-        return find_pool(self.pool, pool_overviews(reading.configuration, reading.snapshot))
+        return find_pool(self.pool, pool_views(reading.configuration, reading.snapshot))
 
-    def title(self, found: PoolOverview) -> str:
+    def title(self, found: PoolView) -> str:
         return f"Fill {found.name}"
 
-    def objection(self, found: PoolOverview) -> str:
+    def objection(self, found: PoolView) -> str:
         if found.level is None:
             return "The pool has no level, so there is nothing to fill."
         return "The pool has its level." if found.shortage is None else ""
 
-    def consequences(self, found: PoolOverview) -> tuple[str, ...]:
+    def consequences(self, found: PoolView) -> tuple[str, ...]:
         forgotten = counted(found.failures, "failure", ",")
         return (
             *(

@@ -36,13 +36,13 @@ from zkdeployment.promotion.rules import (
     MainBranch,
     NextPromotion,
     PromotionFacts,
-    first_observation,
+    first_rollout_facts,
     halt_reason,
     history_entry,
     next_promotion,
-    observation,
     participating,
     rollback_strategy,
+    rollout_facts,
     standing,
     wanted_dry_runs,
     wanted_moves,
@@ -344,7 +344,7 @@ class Promoter(RolloutDaemon):
         before = found.state
         if before is not None and before.ended is None:
             self._write(found, before, supersede(before, now), {}, now)
-        first = first_observation(facts, strategy, now)
+        first = first_rollout_facts(facts, strategy, now)
         state = start(
             strategy,
             first,
@@ -403,7 +403,7 @@ class Promoter(RolloutDaemon):
             blocked = f"{short(wanted.revision)} is to supersede the promotion"
         halt = blocked or halt_reason(promotion, now, state=state)
         observed = replace(
-            observation(kept, facts, now, acts=found.acts, halt=halt),
+            rollout_facts(kept, facts, now, acts=found.acts, halt=halt),
             outside=self._outside(kept, now),
         )
         after = advance(kept, observed)

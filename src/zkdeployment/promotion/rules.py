@@ -26,7 +26,7 @@ from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.phases import awaited
 from zkdeployment.strategies.progress import dismiss, has_failed, withdraw
-from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutObservation, RolloutState
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutFacts, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import Group, Selector, Strategy, is_open, members, next_opening
 from zkdeployment.strategies.views import rollout_state
@@ -313,7 +313,7 @@ def absent_since(before: FleetStanding | None, now: float) -> float:
     return before.since
 
 
-def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> RolloutObservation:
+def first_rollout_facts(facts: PromotionFacts, strategy: Strategy, now: float) -> RolloutFacts:
     """Return the fleets with which a promotion begins.
 
     Fleets that cannot be reached are absent from the time since when they could not be reached.
@@ -321,7 +321,7 @@ def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> 
     absent = {fleet.name: fleet.facts for fleet, reading in facts.members if not reading.is_reachable}
     # The engine counts a host as gone RESTART seconds after it left.
     shift = strategy.absent_after - RESTART
-    return RolloutObservation(
+    return RolloutFacts(
         now=now,
         present={fleet.name: fleet.facts for fleet, reading in facts.members if reading.is_reachable},
         absent=absent,
@@ -340,13 +340,13 @@ def participating(state: RolloutState, facts: PromotionFacts) -> RolloutState:
     return dismiss(withdraw(state, facts.withheld.keys()), idle | waiting)
 
 
-def observation(
+def rollout_facts(
     state: RolloutState, facts: PromotionFacts, now: float, *, acts: Sequence[RolloutAct] = (), halt: str = ""
-) -> RolloutObservation:
-    """Return the observation of a promotion that has begun, from the facts about its fleets."""
+) -> RolloutFacts:
+    """Return the facts of the rollout of a promotion that has begun, from the facts about its fleets."""
     members = dict(_participants(state, facts))
     proven = proving(state)
-    return RolloutObservation(
+    return RolloutFacts(
         now=now,
         halt=halt,
         present={fleet.name: fleet.facts for fleet, reading in members.values() if reading.is_reachable},

@@ -191,10 +191,10 @@ class Coordinator(RolloutDaemon):
                 f"the rollout did not begin: expected strategy {published.strategy}, found {name}; another"
                 " publication is under way, and the coordinator tries again"
             )
-        observation = self._store.first_observation(published.ordered, now=now)
+        facts = self._store.first_facts(published.ordered, now=now)
         state = start(
             strategy,
-            observation,
+            facts,
             sequence=published.effective_since,
             attempt=attempt,
             revision=published.ordered,
@@ -203,14 +203,14 @@ class Coordinator(RolloutDaemon):
         self._store.begin(state, published.stamp)
         self._tidied = False
         log_changes(None, state)
-        log_unmatched_selectors(state, {**observation.absent, **observation.present})
+        log_unmatched_selectors(state, {**facts.absent, **facts.present})
 
     def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
-        observation = self._store.observation(snapshot, state, now=now)
-        observation = replace(observation, outside=self._outside(state, now))
-        after = advance(state, observation)
+        facts = self._store.facts(snapshot, state, now=now)
+        facts = replace(facts, outside=self._outside(state, now))
+        after = advance(state, facts)
         self._write(state, after)
-        return self._pause(state, after, observation)
+        return self._pause(state, after, facts)
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""

@@ -1,6 +1,6 @@
 """The coordinator's side of the records of rollouts: the lead, observed hosts, and grants.
 
-The state of the newest rollout and the grants are read and written here, and observations
+The state of the newest rollout and the grants are read and written here, and the facts for decisions
 are read. The encoding of nodes belongs to ``strategies.store.records``. An agent reads the grant of its own host
 with ``agent.reporting``.
 """
@@ -26,7 +26,7 @@ from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.strategies.criteria import proving as proving_hosts
 from zkdeployment.strategies.permission import Grant, Phase, without_hosts
-from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot, RolloutState
+from zkdeployment.strategies.state import RolloutFacts, RolloutSnapshot, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
@@ -225,13 +225,13 @@ class ZooKeeperRollouts:
         """Return the published strategy; raises ``TreeError`` if it cannot be read."""
         return read_strategy(self._session)
 
-    def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
+    def first_facts(self, revision: Revision, *, now: float) -> RolloutFacts:
         """Return all registered and absent hosts, freshly read, before a rollout of ``revision`` begins."""
         self._registry.expire()
         hosts = self._registry.registered(now)
         maintenance = self._maintenance(now)
         away = {name: facts for name, facts in self._registry.facts.items() if name in maintenance}
-        return RolloutObservation(
+        return RolloutFacts(
             now=now,
             present=without_hosts(self._registry.facts, maintenance),
             absent={**self._registry.absent(hosts.values()), **away},
@@ -241,13 +241,13 @@ class ZooKeeperRollouts:
             current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
         )
 
-    def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
+    def facts(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutFacts:
         """Return the hosts, the awaited reports and the new acts of a rollout; their next change wakes."""
         hosts = self._registry.registered(now)
         maintenance = self._maintenance(now)
         acts, self._guard = read_new_acts(self._session, state, self._wake)
         proving = self._registry.read(proving_hosts(state))
-        return RolloutObservation(
+        return RolloutFacts(
             now=now,
             halt=""
             if snapshot.active
@@ -334,7 +334,7 @@ class ZooKeeperRollouts:
 
         The fleet is not stopped if its cluster version is another revision than the rollout's. Raises
         ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are acts that
-        ``observation`` has not returned.
+        ``facts`` has not returned.
         """
         self.lead.commit(
             "record",

@@ -16,7 +16,7 @@ from zkdeployment.strategies.timekeeping import baked
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutFacts, RolloutState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Criterion(NamedTuple):
     hosts that have to stay healthy.
     """
 
-    note: Callable[[RolloutState, ActivePhase, RolloutObservation], RolloutState]
-    judge: Callable[[RolloutState, ActivePhase, Collection[str], RolloutObservation], Judgement]
+    note: Callable[[RolloutState, ActivePhase, RolloutFacts], RolloutState]
+    judge: Callable[[RolloutState, ActivePhase, Collection[str], RolloutFacts], Judgement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +111,15 @@ def checked(state: RolloutState, now: float) -> Mapping[str, float]:
     return {host: deployed.get(host, state.begun) for host in sorted(proving(state))}
 
 
-def _note(state: RolloutState, _active: ActivePhase, _observation: RolloutObservation) -> RolloutState:
+def _note(state: RolloutState, _active: ActivePhase, _facts: RolloutFacts) -> RolloutState:
     return state
 
 
-def _judge(
-    _state: RolloutState, active: ActivePhase, hosts: Collection[str], observation: RolloutObservation
-) -> Judgement:
-    health = observation.outside.get(CHECKS, HostHealth())
+def _judge(_state: RolloutState, active: ActivePhase, hosts: Collection[str], facts: RolloutFacts) -> Judgement:
+    health = facts.outside.get(CHECKS, HostHealth())
     errors = {host: error for host, error in {**health.unchecked, **health.unhealthy}.items() if host in hosts}
     limit = (active.baking_since or 0.0) + CHECKS_TIMEOUT
-    if observation.now < limit and not health.unchecked.keys().isdisjoint(hosts):
+    if facts.now < limit and not health.unchecked.keys().isdisjoint(hosts):
         return Judgement(errors, is_pending=True, moments=(limit,))
     return Judgement(errors)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.strategies.criteria import OutsideCriterion
-    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutFacts, RolloutState
     from zkdeployment.strategies.store.records import FencedLead
 
 
@@ -263,7 +263,7 @@ class RolloutDaemon(ABC):
         """Return the facts for the criteria outside of the rollout."""
         return {criterion.name: criterion.read(state, now) for criterion in self._adapters.criteria}
 
-    def _pause(self, before: RolloutState, after: RolloutState, observed: RolloutObservation) -> float:
+    def _pause(self, before: RolloutState, after: RolloutState, observed: RolloutFacts) -> float:
         """Return the seconds until the next cycle, which asks for the measurements that have become due."""
         asked, due = ({request.key for request in due_requests(each, observed.now)} for each in (before, after))
         pause = 0.0 if due - asked else seconds_until_change(after, observed)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.strategies.queries import QueryVariables
-    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutFacts, RolloutState
 
 #: The name of the criterion.
 ANALYSIS = "analysis"
@@ -146,14 +146,14 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
             )
 
 
-def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
+def _note(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> RolloutState:
     """Return the rollout with the answers to its requests, and with the stages that follow from the time."""
     group = state.rollout.strategy.group(active.task.group)
     if not group.pace.analysis:
         return state
     before = state.analyses.get(group.name, GroupAnalysis())
     analysis = before
-    answers: Mapping[MetricKey, MetricAnswer] = observation.outside.get(ANALYSIS, {})
+    answers: Mapping[MetricKey, MetricAnswer] = facts.outside.get(ANALYSIS, {})
     ahead = MetricKey(state.id, group.name, "", None)
     if active.task.phase is Phase.PREPARE:
         analysis = replace(before, before=answers[ahead].variables) if ahead in answers else before
@@ -162,7 +162,7 @@ def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservat
         analysis = _with_before(analysis, key.metric, answers[key])
     if all(analysis.progress(each).before_at for each in group.pace.analysis if each.uses("before")):
         analysis = replace(analysis, before=None)
-    at = bake_elapsed(state, active, observation.now)
+    at = bake_elapsed(state, active, facts.now)
     if at is None and not has_passed_before(state, active):  # a bake time that starts again is measured again
         analysis = replace(analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()})
     elif at is not None:
@@ -254,9 +254,7 @@ def _with_measurement(
     return replace(analysis, metrics={**analysis.metrics, metric.name: taken})
 
 
-def _judge(
-    state: RolloutState, active: ActivePhase, _hosts: Collection[str], observation: RolloutObservation
-) -> Judgement:
+def _judge(state: RolloutState, active: ActivePhase, _hosts: Collection[str], facts: RolloutFacts) -> Judgement:
     group = state.rollout.strategy.group(active.task.group)
     analysis = state.analyses.get(group.name)
     if not group.pace.analysis or analysis is None:
@@ -269,7 +267,7 @@ def _judge(
     clock, since = group.pace.analysis_clock, active.baking_since or 0.0
     dues = [next_due(metric, analysis.progress(metric), clock) for metric in group.pace.analysis]
     times = (since + due for due in (*dues, *clock.ends) if due is not None)
-    moments = () if state.halted_since is not None else tuple(each for each in times if each > observation.now)
+    moments = () if state.halted_since is not None else tuple(each for each in times if each > facts.now)
     if stages <= {MetricStage.PASSED, MetricStage.OVERDUE}:
         return Judgement(held=describe_waiting(group.pace.analysis, analysis.metrics), moments=moments)
     return Judgement(is_pending=True, moments=moments)

@@ -17,7 +17,7 @@ from zkdeployment.strategies.state_machine import GroupVerdict, Task
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutFacts, RolloutState
     from zkdeployment.strategies.strategy import Group
 
 #: The criteria that wait for something outside of the rollout, and decide from its facts. Other criteria read a
@@ -28,7 +28,7 @@ CRITERIA = (HEALTHY_CHECKS, METRICS)
 _LONGEST_ERROR = 200
 
 
-def advance(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
+def advance(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> RolloutState:
     """Return the state after the reports of hosts: the phase gets its verdict, or further hosts enter it.
 
     The active phase is the same object if nothing changed. The result has no active phase if the phase got its
@@ -36,31 +36,31 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
     """
     group = state.rollout.strategy.group(active.task.group)
     for criterion in CRITERIA:
-        state = criterion.note(state, active, observation)
-    active = _update_hosts(state, _record_reports(state, active, observation), observation)
+        state = criterion.note(state, active, facts)
+    active = _update_hosts(state, _record_reports(state, active, facts), facts)
     if not active.granted and timekeeping.shortage(state, group.name):
         return replace(state, active_phase=None)
     if all(host in active.reports for host in active.task.hosts):
-        return _finish(state, active, group, observation)
+        return _finish(state, active, group, facts)
     if state.halted_since is None:
         for deadline, ending in _limits(state, active):
-            if observation.now >= deadline:
+            if facts.now >= deadline:
                 undone = len(active.task.hosts) - len(active.reports)
                 noun = state.kind.noun
                 fault = f"{undone} of {len(active.task.hosts)} {noun}s did not end{ending}"
                 return _judge(state, active, _errors(active, fault), fault)
-        active = _grant_phase(active, state_machine.width(state.rollout, group.name), observation)
+        active = _grant_phase(active, state_machine.width(state.rollout, group.name), facts)
     return state if active is state.active_phase else replace(state, active_phase=active)
 
 
-def moments(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> Iterator[float]:
+def moments(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> Iterator[float]:
     """Return the times at which the state changes without any event, in seconds since the epoch."""
     group = state.rollout.strategy.group(active.task.group)
     halted = state.halted_since is not None
     if active.baking_since is not None:
         away = {host for host in state.absent.keys() & proving(state) if not _is_gone_for_good(state, host)}
         if not (halted and away):
-            judgements = _judgements(state, active, proving(state), observation)
+            judgements = _judgements(state, active, proving(state), facts)
             yield from (moment for judgement in judgements for moment in judgement.moments)
             if not any(judgement.is_pending for judgement in judgements):
                 gone = (timekeeping.moment(state, host) for host in away)
@@ -100,7 +100,7 @@ def brief(error: str) -> str:
     return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + "…"
 
 
-def _update_hosts(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
+def _update_hosts(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> ActivePhase:
     """Return the active phase with its current hosts: those that entered it, and those that still may.
 
     A host that is gone may not enter. After a deadline, the phase no longer waits for absent hosts. Once the group
@@ -108,13 +108,13 @@ def _update_hosts(state: RolloutState, active: ActivePhase, observation: Rollout
     reported.
     """
     eligible = state_machine.eligible_hosts(state.rollout, active.task.group, active.task.phase)
-    over = state.halted_since is None and any(observation.now >= moment for moment, _ in _limits(state, active))
+    over = state.halted_since is None and any(facts.now >= moment for moment, _ in _limits(state, active))
     if _is_closed(state, active) or (over and active.baking_since is not None):
         left_out: Collection[str] = frozenset(eligible)
     elif over:
-        left_out = {host for host in eligible if host not in observation.present}
+        left_out = {host for host in eligible if host not in facts.present}
     else:
-        left_out = {host for host in state.absent if timekeeping.is_gone(state, host, observation.now)}
+        left_out = {host for host in state.absent if timekeeping.is_gone(state, host, facts.now)}
     hosts = tuple(host for host in eligible if host in active.granted or host not in left_out)
     if hosts == active.task.hosts:
         return active
@@ -126,24 +126,24 @@ def _is_closed(state: RolloutState, active: ActivePhase) -> bool:
     return state_machine.is_closed(state.rollout, active.task, begun=bool(active.granted), failed=failed)
 
 
-def _record_reports(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
+def _record_reports(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> ActivePhase:
     new = {}
     for host in active.granted.keys() - active.reports.keys():
-        report = observation.reports.get((active.task.phase, host))
+        report = facts.reports.get((active.task.phase, host))
         if report is not None:
             new[host] = report if report.error is None else replace(report, error=brief(report.error))
-        elif timekeeping.is_gone(state, host, observation.now):
-            new[host] = PhaseReport(observation.now, timekeeping.error(state))
-    return replace(active, reports={**active.reports, **new}, last_progress=observation.now) if new else active
+        elif timekeeping.is_gone(state, host, facts.now):
+            new[host] = PhaseReport(facts.now, timekeeping.error(state))
+    return replace(active, reports={**active.reports, **new}, last_progress=facts.now) if new else active
 
 
-def _grant_phase(active: ActivePhase, width: int, observation: RolloutObservation) -> ActivePhase:
+def _grant_phase(active: ActivePhase, width: int, facts: RolloutFacts) -> ActivePhase:
     room = width - len(active.granted) + len(active.reports)
-    waiting = [host for host in active.task.hosts if host not in active.granted and host in observation.present]
+    waiting = [host for host in active.task.hosts if host not in active.granted and host in facts.present]
     if room <= 0 or not waiting:
         return active
-    new = dict.fromkeys(waiting[:room], observation.now)
-    return replace(active, granted={**active.granted, **new}, last_progress=observation.now)
+    new = dict.fromkeys(waiting[:room], facts.now)
+    return replace(active, granted={**active.granted, **new}, last_progress=facts.now)
 
 
 def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, str]]:
@@ -154,9 +154,7 @@ def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, s
     )
 
 
-def _finish(
-    state: RolloutState, active: ActivePhase, group: Group, observation: RolloutObservation
-) -> RolloutState:
+def _finish(state: RolloutState, active: ActivePhase, group: Group, facts: RolloutFacts) -> RolloutState:
     """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
     ancestor = state_machine.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
@@ -164,19 +162,17 @@ def _finish(
     if not hosts:
         return _judge(state, active, _errors(active), "" if ancestor is None else f"{ancestor} failed")
     if active.baking_since is None:
-        return replace(state, active_phase=replace(active, baking_since=observation.now))
+        return replace(state, active_phase=replace(active, baking_since=facts.now))
     restarting = [
-        host
-        for host in hosts
-        if host not in observation.present and not timekeeping.is_gone(state, host, observation.now)
+        host for host in hosts if host not in facts.present and not timekeeping.is_gone(state, host, facts.now)
     ]
-    judgements = _judgements(state, active, hosts, observation)
+    judgements = _judgements(state, active, hosts, facts)
     if fault := "; ".join(judgement.fault for judgement in judgements if judgement.fault):
         return _judge(state, active, _errors(active), fault)
     pending = any(judgement.is_pending for judgement in judgements)
-    if restarting or pending or not timekeeping.baked(state, active, observation.now):
+    if restarting or pending or not timekeeping.baked(state, active, facts.now):
         return state if active is state.active_phase else replace(state, active_phase=active)
-    spoiled = _spoiled(state, hosts, observation, judgements)
+    spoiled = _spoiled(state, hosts, facts, judgements)
     judged = _judge(state, active, spoiled | _errors(active))
     if judged.rollout.progress[group.name].verdict is GroupVerdict.SUCCESS and any(
         judgement.held for judgement in judgements
@@ -186,23 +182,23 @@ def _finish(
 
 
 def _judgements(
-    state: RolloutState, active: ActivePhase, hosts: Collection[str], observation: RolloutObservation
+    state: RolloutState, active: ActivePhase, hosts: Collection[str], facts: RolloutFacts
 ) -> list[Judgement]:
-    judgements = [criterion.judge(state, active, hosts, observation) for criterion in CRITERIA]
-    return judgements + [fact for fact in observation.outside.values() if isinstance(fact, Judgement)]
+    judgements = [criterion.judge(state, active, hosts, facts) for criterion in CRITERIA]
+    return judgements + [fact for fact in facts.outside.values() if isinstance(fact, Judgement)]
 
 
 def _spoiled(
     state: RolloutState,
     hosts: frozenset[str],
-    observation: RolloutObservation,
+    facts: RolloutFacts,
     judgements: Iterable[Judgement],
 ) -> dict[str, str]:
     """Return the errors of hosts that did not stay healthy during their bake time."""
     noun = state.kind.noun
     error = f"the {noun} showed an error or lost the revision after its deployment"
-    failing = dict.fromkeys(sorted(observation.failing & hosts), error)
-    gone = sorted(hosts - observation.present.keys())
+    failing = dict.fromkeys(sorted(facts.failing & hosts), error)
+    gone = sorted(hosts - facts.present.keys())
     for judgement in judgements:
         failing |= {host: brief(judgement.errors[host]) for host in sorted(hosts & judgement.errors.keys())}
     return failing | dict.fromkeys(gone, f"{timekeeping.error(state)}, since its deployment")

@@ -29,7 +29,7 @@ from zkdeployment.strategies.state import (
     Recovery,
     RecoveryStage,
     RolloutAct,
-    RolloutObservation,
+    RolloutFacts,
     RolloutSnapshot,
     RolloutState,
 )
@@ -109,12 +109,12 @@ def close(state: RolloutState) -> RolloutState:
     )
 
 
-def record_reports(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def record_reports(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Return the rollout with the reports of late joiners; a group that now misses its criteria fails."""
     reports = {
         host: report
         for host, phase in state.late_joiners.items()
-        if (report := _report(state, host, phase, observation)) is not None
+        if (report := _report(state, host, phase, facts)) is not None
     }
     if not reports:
         return state
@@ -134,19 +134,19 @@ def record_reports(state: RolloutState, observation: RolloutObservation) -> Roll
     )
 
 
-def grant_phases(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def grant_phases(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Return the rollout with the late joiners that enter a phase now, prepared hosts first."""
     if state.halted_since is not None or not takes_late_joiners(state):
         return state
     rollout, states = state.rollout, state.rollout.hosts
-    joined = _joined(state, observation)
+    joined = _joined(state, facts)
     busy = Counter(name for host in state.late_joiners for name in _groups(rollout, host))
     new: dict[str, Phase] = {}
     for host in sorted(joined, key=lambda host: (states[host] is HostProgress.NOT_STARTED, host)):
         if all(busy[name] < state_machine.width(rollout, name) for name in joined[host]):
             busy.update(joined[host])
             new[host] = NEXT_PHASE[states[host]]
-    entered = {host: state.late_since.get(host, observation.now) for host in [*state.late_joiners, *new]}
+    entered = {host: state.late_since.get(host, facts.now) for host in [*state.late_joiners, *new]}
     if not new and entered == state.late_since:
         return state
     whole = {
@@ -173,15 +173,15 @@ def late_moments(state: RolloutState) -> Iterator[float]:
         yield from (timekeeping.moment(state, host) for host in state.late_joiners.keys() & state.absent.keys())
 
 
-def _report(state: RolloutState, host: str, phase: Phase, observation: RolloutObservation) -> PhaseReport | None:
-    report = observation.reports.get((phase, host))
+def _report(state: RolloutState, host: str, phase: Phase, facts: RolloutFacts) -> PhaseReport | None:
+    report = facts.reports.get((phase, host))
     if report is not None:
         return report
-    if timekeeping.is_gone(state, host, observation.now):
-        return PhaseReport(observation.now, timekeeping.error(state))
+    if timekeeping.is_gone(state, host, facts.now):
+        return PhaseReport(facts.now, timekeeping.error(state))
     for deadline, ending in _limits(state, host, phase):
-        if state.halted_since is None and observation.now >= deadline:
-            return PhaseReport(observation.now, f"{phase.value}: it did not end{ending}")
+        if state.halted_since is None and facts.now >= deadline:
+            return PhaseReport(facts.now, f"{phase.value}: it did not end{ending}")
     return None
 
 
@@ -199,7 +199,7 @@ def _groups(rollout: Rollout, host: str) -> list[str]:
     return [group.name for group in rollout.strategy.groups if host in rollout.members[group.name]]
 
 
-def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str, list[str]]:
+def _joined(state: RolloutState, facts: RolloutFacts) -> Mapping[str, list[str]]:
     """Return the hosts that may enter, each with its groups, which it may not have joined yet.
 
     A host that has a group without a verdict runs with that group. A host that has a failed group does not run.
@@ -210,7 +210,7 @@ def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str
         return {}
     not_successful = [name for name, verdict in verdicts.items() if verdict is not GroupVerdict.SUCCESS]
     others = frozenset[str]().union(*(rollout.members[name] for name in not_successful), state.late_joiners)
-    unfinished, present = (*NEXT_PHASE,), observation.present
+    unfinished, present = (*NEXT_PHASE,), facts.present
     came = {
         host: present[host]
         for host in rollout.hosts.keys() - others
@@ -229,25 +229,23 @@ def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str
     }
 
 
-def admit_registered(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def admit_registered(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Return the rollout with newly registered hosts; a host replaces the entry for its bare name."""
-    new = {host: observation.present[host] for host in observation.present.keys() - state.rollout.hosts.keys()}
+    new = {host: facts.present[host] for host in facts.present.keys() - state.rollout.hosts.keys()}
     if not new:
         return state
     host_names = {facts.name for facts in new.values()} - {None}
-    replaced = {
-        host for host in state.rollout.hosts.keys() & host_names if _is_bare_name(state, host, observation)
-    }
+    replaced = {host for host in state.rollout.hosts.keys() & host_names if _is_bare_name(state, host, facts)}
     rollout = state_machine.dismiss(state.rollout, replaced) if replaced else state.rollout
     absent = {host: since for host, since in state.absent.items() if host not in replaced}
-    return replace(state, rollout=state_machine.admit(rollout, new, successful=observation.current), absent=absent)
+    return replace(state, rollout=state_machine.admit(rollout, new, successful=facts.current), absent=absent)
 
 
-def _is_bare_name(state: RolloutState, host: str, observation: RolloutObservation) -> bool:
+def _is_bare_name(state: RolloutState, host: str, facts: RolloutFacts) -> bool:
     """Whether an entry is only a target's host name: not registered, and never granted anything."""
     granted = {} if state.active_phase is None else state.active_phase.granted
     not_started = state.rollout.hosts[host] is HostProgress.NOT_STARTED
-    absent = host not in observation.present
+    absent = host not in facts.present
     return not_started and absent and host not in granted and host not in state.late_joiners
 
 
@@ -299,19 +297,17 @@ def _leave_phase(state: RolloutState, hosts: Collection[str]) -> RolloutState:
     )
 
 
-def restart_outdated(
-    state: RolloutState, observation: RolloutObservation
-) -> tuple[RolloutState, RolloutObservation]:
-    """Return the rollout in which hosts that lost the revision start again, and the matching observation.
+def restart_outdated(state: RolloutState, facts: RolloutFacts) -> tuple[RolloutState, RolloutFacts]:
+    """Return the rollout in which hosts that lost the revision start again, and the matching facts.
 
-    The observation has no reports by these hosts, because they reported before they lost the revision.
+    The facts has no reports by these hosts, because they reported before they lost the revision.
     """
-    lost = {host for host in observation.outdated if state.rollout.hosts.get(host) is HostProgress.SUCCESS}
-    if not lost or observation.halt:
-        return state, observation
-    reports = {key: report for key, report in observation.reports.items() if key[1] not in lost}
+    lost = {host for host in facts.outdated if state.rollout.hosts.get(host) is HostProgress.SUCCESS}
+    if not lost or facts.halt:
+        return state, facts
+    reports = {key: report for key, report in facts.reports.items() if key[1] not in lost}
     state = replace(state, rollout=state_machine.restart(state.rollout, lost), proven=state.proven - lost)
-    return state, replace(observation, reports=reports)
+    return state, replace(facts, reports=reports)
 
 
 def restarted_hosts(before: RolloutState, after: RolloutState) -> frozenset[str]:
@@ -325,7 +321,7 @@ def restarted_hosts(before: RolloutState, after: RolloutState) -> frozenset[str]
 
 def start(
     strategy: Strategy,
-    observation: RolloutObservation,
+    facts: RolloutFacts,
     *,
     sequence: int,
     attempt: int,
@@ -337,15 +333,15 @@ def start(
     Hosts that stayed healthy with the revision in the rollout ``before`` need no second bake time, and its groups
     that passed no second analysis.
     """
-    had = observation.current & observation.present.keys()
+    had = facts.current & facts.present.keys()
     same = before if before is not None and before.revision == revision else None
     return RolloutState(
         sequence=sequence,
         attempt=attempt,
         revision=revision,
-        rollout=state_machine.begin(strategy, {**observation.absent, **observation.present}, successful=had),
-        begun=observation.now,
-        absent=timekeeping.at_start(strategy, observation),
+        rollout=state_machine.begin(strategy, {**facts.absent, **facts.present}, successful=had),
+        begun=facts.now,
+        absent=timekeeping.at_start(strategy, facts),
         proven=frozenset() if same is None else same.proven & had,
         analyses={} if same is None else passed_analyses(same.rollout, same.analyses, strategy),
     )
@@ -457,44 +453,44 @@ def _decide(state: RolloutState, name: str, **decision: Any) -> RolloutState:
     return replace(state, rollout=rollout, proven=state.proven | (healthy if analysis.promoted else set()))
 
 
-def advance(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    """Return the rollout after all transitions that the observation allows.
+def advance(state: RolloutState, facts: RolloutFacts) -> RolloutState:
+    """Return the rollout after all transitions that the facts allows.
 
-    A second call with the same observation changes nothing.
+    A second call with the same facts changes nothing.
     """
-    state = timekeeping.note_coordination(state, observation.now)
-    state = apply_acts(state, observation.acts, observation.now)
+    state = timekeeping.note_coordination(state, facts.now)
+    state = apply_acts(state, facts.acts, facts.now)
     if takes_late_joiners(state):
-        state = timekeeping.note_halt(state, observation)
-        state = stand_down(state, observation.maintenance)
-        state = _track_absence(state, observation)
-        state = admit_registered(state, observation)
-        state, observation = restart_outdated(state, observation)
-        state = _advance_hosts(state, observation)
-        state = _track_absence(state, observation)  # some absent hosts may have finished in the meantime
-    return timekeeping.track_coordination(state, observation.now)
+        state = timekeeping.note_halt(state, facts)
+        state = stand_down(state, facts.maintenance)
+        state = _track_absence(state, facts)
+        state = admit_registered(state, facts)
+        state, facts = restart_outdated(state, facts)
+        state = _advance_hosts(state, facts)
+        state = _track_absence(state, facts)  # some absent hosts may have finished in the meantime
+    return timekeeping.track_coordination(state, facts.now)
 
 
-def _advance_hosts(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def _advance_hosts(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Record reports and grant phases until neither changes anything."""
     while True:
         before = state
-        state = record_reports(state, observation)
-        state = _advance_groups(state, observation)
-        state = grant_phases(state, observation)
+        state = record_reports(state, facts)
+        state = _advance_groups(state, facts)
+        state = grant_phases(state, facts)
         if state is before:
             return state
 
 
-def _advance_groups(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def _advance_groups(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     while state.ended is None:
         if state.active_phase is None:
-            state = _open_phase(state, observation)
+            state = _open_phase(state, facts)
         before = state.active_phase
         if before is not None:
-            state = phases.advance(state, before, observation)
+            state = phases.advance(state, before, facts)
         if state.active_phase is before and state.ended is None:
-            return _record_halt(state, observation) if before is not None else state
+            return _record_halt(state, facts) if before is not None else state
     return state
 
 
@@ -524,21 +520,21 @@ def _last_groups(rollout: Rollout) -> Mapping[str, str]:
     }
 
 
-def seconds_until_change(state: RolloutState, observation: RolloutObservation) -> float | None:
+def seconds_until_change(state: RolloutState, facts: RolloutFacts) -> float | None:
     """Return the seconds until the passage of time changes the state; ``None`` if it never does."""
     moments = [*late_moments(state)]
     if state.active_phase is not None:
-        moments += phases.moments(state, state.active_phase, observation)
+        moments += phases.moments(state, state.active_phase, facts)
     elif state.ended is None and state.halted_since is None:
-        moments += _openings(state, observation.now)
-    return max(0.0, min(moments) - observation.now) if moments else None
+        moments += _openings(state, facts.now)
+    return max(0.0, min(moments) - facts.now) if moments else None
 
 
-def _track_absence(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    return timekeeping.note(state, observation, proving(state))
+def _track_absence(state: RolloutState, facts: RolloutFacts) -> RolloutState:
+    return timekeeping.note(state, facts, proving(state))
 
 
-def _open_phase(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def _open_phase(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Begin the phase of the first group that may start.
 
     If no group may start, the rollout records the reasons of all groups. If no group is left, the rollout ends.
@@ -546,11 +542,11 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     """
     obstacles = []
     for task in state_machine.ready_tasks(state.rollout):
-        obstacle = _halt_reason(state, observation) or _obstacle(state, task, observation.now)
+        obstacle = _halt_reason(state, facts) or _obstacle(state, task, facts.now)
         if not obstacle:
             return replace(
                 state,
-                active_phase=ActivePhase(task, observation.now, observation.now),
+                active_phase=ActivePhase(task, facts.now, facts.now),
                 waiting="",
                 waiting_since=None,
             )
@@ -560,12 +556,12 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
         for name in state_machine.held_groups(state.rollout)
     ]
     if not obstacles and (not held or state.rollout.critical_failed):
-        return end(state, Ending.COMPLETED, observation.now)
-    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), observation.now)
+        return end(state, Ending.COMPLETED, facts.now)
+    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), facts.now)
 
 
-def _record_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    return _record_waiting(state, _halt_reason(state, observation), observation.now)
+def _record_halt(state: RolloutState, facts: RolloutFacts) -> RolloutState:
+    return _record_waiting(state, _halt_reason(state, facts), facts.now)
 
 
 def _record_waiting(state: RolloutState, reason: str, now: float) -> RolloutState:
@@ -573,10 +569,10 @@ def _record_waiting(state: RolloutState, reason: str, now: float) -> RolloutStat
     return state if state.waiting == reason else replace(state, waiting=reason, waiting_since=since)
 
 
-def _halt_reason(state: RolloutState, observation: RolloutObservation) -> str:
+def _halt_reason(state: RolloutState, facts: RolloutFacts) -> str:
     if state.paused is not None:
         return f"paused by {state.paused.by}"
-    return "" if state.halted_since is None else observation.halt
+    return "" if state.halted_since is None else facts.halt
 
 
 def _promote_command(state: RolloutState, name: str) -> str:

@@ -161,7 +161,7 @@ class RolloutState:
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutObservation:
+class RolloutFacts:
     """The facts that a coordinator observes at one moment.
 
     ``halt`` is why no host may start the rollout's revision now; empty if hosts may start. ``present`` are the

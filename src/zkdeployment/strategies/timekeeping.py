@@ -14,7 +14,7 @@ from zkdeployment.strategies.strategy import FLEET_DEADLINE, PROGRESS_DEADLINE, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutFacts, RolloutState
 
 
 #: Seconds from the begin of one cycle of a coordinator to the next: at least, and in addition for each host.
@@ -78,16 +78,16 @@ def track_coordination(state: RolloutState, now: float) -> RolloutState:
     return state if looked == state.coordinated_at else replace(state, coordinated_at=looked)
 
 
-def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+def note_halt(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Return the rollout with the begin or end of a halt; limits and absences do not count the time of a halt."""
-    if state.paused is not None or observation.halt:
-        return state if state.halted_since is not None else replace(state, halted_since=observation.now)
+    if state.paused is not None or facts.halt:
+        return state if state.halted_since is not None else replace(state, halted_since=facts.now)
     if state.halted_since is None:
         return state
-    waited = max(0.0, observation.now - state.halted_since)
+    waited = max(0.0, facts.now - state.halted_since)
 
     def shift(when: float) -> float:
-        return min(observation.now, when + waited)
+        return min(facts.now, when + waited)
 
     state = _move(replace(state, halted_since=None), shift)
     return _move_bake(state, shift) if _is_analysed(state) else state
@@ -143,31 +143,29 @@ def _move(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:
     )
 
 
-def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str, float]:
+def at_start(strategy: Strategy, facts: RolloutFacts) -> Mapping[str, float]:
     """Return the hosts that are absent when a rollout begins, with the time of absence that counts.
 
     Absent hosts do not block the rollout: their time is 0. A host that deregistered within the last ``RESTART``
     seconds is assumed to be restarting and is waited for.
     """
-    here = observation.present.keys() | observation.rebooting
-    absent = dict.fromkeys(sorted(observation.absent.keys() - here), 0.0)
+    here = facts.present.keys() | facts.rebooting
+    absent = dict.fromkeys(sorted(facts.absent.keys() - here), 0.0)
     grace = RESTART - strategy.absent_after
-    return absent | {
-        host: observation.left_at[host] + grace for host in absent.keys() & observation.left_at.keys()
-    }
+    return absent | {host: facts.left_at[host] + grace for host in absent.keys() & facts.left_at.keys()}
 
 
-def note(state: RolloutState, observation: RolloutObservation, proving: frozenset[str]) -> RolloutState:
+def note(state: RolloutState, facts: RolloutFacts, proving: frozenset[str]) -> RolloutState:
     """Return the rollout with the absences of unfinished hosts, and of hosts in their bake time (``proving``)."""
     if state.ended is None:
         states = state.rollout.hosts
-        here = observation.present.keys() | observation.rebooting
+        here = facts.present.keys() | facts.rebooting
         away = [host for host in states if host not in here]
         tracked = [host for host in away if states[host] in NEXT_PHASE or host in proving]
     else:
-        tracked = sorted(state.late_joiners.keys() - observation.present.keys())
-    begins = dict.fromkeys(observation.maintenance, 0.0)  # such an absence does not block the rollout
-    absent = {host: begins.get(host, state.absent.get(host, observation.now)) for host in tracked}
+        tracked = sorted(state.late_joiners.keys() - facts.present.keys())
+    begins = dict.fromkeys(facts.maintenance, 0.0)  # such an absence does not block the rollout
+    absent = {host: begins.get(host, state.absent.get(host, facts.now)) for host in tracked}
     return state if absent == state.absent else replace(state, absent=absent)
 
 

@@ -15,11 +15,11 @@ from zkdeployment.promotion.records import BranchTip, DryRun, FleetReport, Fleet
 from zkdeployment.promotion.rules import (
     FleetFacts,
     PromotionFacts,
-    first_observation,
+    first_rollout_facts,
     halt_reason,
-    observation,
     participating,
     rollback_strategy,
+    rollout_facts,
     standing,
     wanted_dry_runs,
     wanted_moves,
@@ -154,7 +154,7 @@ class SimulatedFleets:
     ) -> RolloutState:
         """Return the first state of a promotion."""
         strategy = strategy or governing.strategy
-        first = first_observation(self.facts(revision), strategy, self.now)
+        first = first_rollout_facts(self.facts(revision), strategy, self.now)
         return start(strategy, first, sequence=sequence, attempt=1, revision=commit(revision))
 
     def roll_back(self, governing: Promotion, revision: int, bad: int) -> RolloutState:
@@ -182,7 +182,7 @@ class SimulatedFleets:
         kept = participating(state, self.facts(revision))
         halt = self.halt or ("" if governing is None else halt_reason(governing, self.now, state=state))
         facts = self.facts(revision, kept)
-        return advance(kept, observation(kept, facts, self.now, acts=self.acts, halt=halt))
+        return advance(kept, rollout_facts(kept, facts, self.now, acts=self.acts, halt=halt))
 
     def move(self, state: RolloutState) -> None:
         """Move the branches as a state demands; each fleet then publishes its tip."""

@@ -12,7 +12,7 @@ from zkdeployment.strategies.criteria import CHECKS, HostHealth
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, MetricKey, due_requests
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.progress import advance, grants, restarted_hosts, start
-from zkdeployment.strategies.state import Directive, RolloutAct, RolloutObservation, RolloutState
+from zkdeployment.strategies.state import Directive, RolloutAct, RolloutFacts, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,9 +60,9 @@ class SimulatedFleet:
     def _away(self) -> set[str]:
         return self.maintenance | self.rebooting
 
-    def observe(self) -> RolloutObservation:
-        """Return the present observation of a coordinator."""
-        return RolloutObservation(
+    def observe(self) -> RolloutFacts:
+        """Return the present facts for a coordinator."""
+        return RolloutFacts(
             now=self.now,
             halt="" if self.active else "the fleet is stopped",
             present={host: facts for host, facts in self.present.items() if host not in self._away},

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from unit.pools.views.test_page import NODES, NOW, SESSION, WEB, node, reading, user
+from zkdeployment.pools.rules.listing import pool_views
 from zkdeployment.pools.rules.node import NodeState
-from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord
 from zkdeployment.pools.user_acts import (
     ACTS,
@@ -23,7 +23,7 @@ TENANT = replace(user(Role.TENANT), ssh_key="ssh-ed25519 A")
 
 
 def pools(read):
-    return pool_overviews(read.configuration, read.snapshot)
+    return pool_views(read.configuration, read.snapshot)
 
 
 def request_form(read, lent, tenant, chosen):

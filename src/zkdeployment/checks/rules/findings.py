@@ -11,8 +11,7 @@ from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.checks.documents import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
-from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact, is_stale
-from zkdeployment.checks.rules.overview import (
+from zkdeployment.checks.rules.listing import (
     CheckInstanceView,
     CheckSummary,
     SystemBacklog,
@@ -24,6 +23,7 @@ from zkdeployment.checks.rules.overview import (
     unheard_since,
     waiting_since,
 )
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact, is_stale
 from zkdeployment.checks.rules.workflow import is_open
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.strategies.criteria import HostHealth

@@ -20,7 +20,7 @@ from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, er
 from zkdeployment.base.log import get_logger
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckChange, CheckInstance, LastCheckChanges, state_changes
-from zkdeployment.checks.rules.overview import is_failed
+from zkdeployment.checks.rules.listing import is_failed
 from zkdeployment.checks.rules.workflow import is_open, life_cycle_turn
 from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError

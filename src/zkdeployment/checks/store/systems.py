@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.records import unknown_keys
 from zkdeployment.checks import paths as check_paths
+from zkdeployment.checks.rules.listing import DroppedResult, with_report
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, SystemLease, lease_after
-from zkdeployment.checks.rules.overview import DroppedResult, with_report
 from zkdeployment.checks.store.instances import by_bucket, decode_values
 from zkdeployment.zookeeper.nodes import Node, encode, pack
 from zkdeployment.zookeeper.transactions import Create, Set

@@ -15,7 +15,7 @@ from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.base.text import counted
 from zkdeployment.checks.documents import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall, on_call_of
 from zkdeployment.checks.opening import open_checks
-from zkdeployment.checks.rules.overview import InstanceFilter, state_counts
+from zkdeployment.checks.rules.listing import InstanceFilter, state_counts
 from zkdeployment.checks.rules.simulation import SimulatedStep, play, read_simulation
 from zkdeployment.checks.rules.spawning import CheckedHost, WantedInstance, checked_hosts
 from zkdeployment.checks.user_acts import create_checks, delete_check, new_check_documents

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from zkdeployment.base.durations import ago
 from zkdeployment.checks.opening import open_checks
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.rules.overview import (
+from zkdeployment.checks.rules.listing import (
     CheckDrift,
     CheckInstanceView,
     InstanceFilter,

@@ -23,7 +23,7 @@ from zkdeployment.service.views.service import PageCell, PagePart
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.checks.rules.overview import CheckSummary
+    from zkdeployment.checks.rules.listing import CheckSummary
     from zkdeployment.service.views.frame import Moment, Parameters
 
 #: The number of checks on a page.

@@ -34,7 +34,7 @@ from zkdeployment.intents.acts.intents import (
 )
 from zkdeployment.intents.documents import IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.edits import PlacedIntent, find_intent, with_state
-from zkdeployment.intents.rules.overview import compare_before_approval, compare_content
+from zkdeployment.intents.rules.listing import compare_before_approval, compare_content
 from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.user_acts import (
     AdoptServices,
@@ -46,7 +46,7 @@ from zkdeployment.intents.user_acts import (
     RollBackIntent,
     TerminateIntent,
 )
-from zkdeployment.intents.verbs.reading import intent_wait_options, read_overview, report, subject_argument
+from zkdeployment.intents.verbs.reading import intent_wait_options, read_listed_intent, report, subject_argument
 from zkdeployment.intents.verification import ApprovalSigner, approval_signer
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
@@ -85,7 +85,7 @@ def diff(connection: Servers, subject: IntentSubject, output: str) -> None:
       zkdeployment intent diff p1/store/v1/shop -o json
     """
     with open_operator(connection) as operator:
-        compared = compare_content(read_overview(operator, subject))
+        compared = compare_content(read_listed_intent(operator, subject))
     if compared.remark:
         echo(compared.remark, err=True)
     if output != "table":

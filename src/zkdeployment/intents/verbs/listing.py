@@ -19,8 +19,8 @@ from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.rules.resources import StatusOutput, StatusQuery, read_query, require_apps, status_body
 from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.intents.verbs.reading import (
-    read_overview,
-    read_overviews,
+    read_listed_intent,
+    read_listed_intents,
     reports_of_instance,
     subject_argument,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.intents.rules.overview import IntentOverview
+    from zkdeployment.intents.rules.listing import ListedIntent
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -55,17 +55,17 @@ def list_intents(connection: Servers, output: str) -> None:
       zkdeployment intent list -o json
     """
     with open_operator(connection) as operator:
-        overviews = read_overviews(operator)
+        listed = read_listed_intents(operator)
     if output != "table":
-        emit({"intents": [overview.to_json() for overview in overviews]}, output, schema="intents")
+        emit({"intents": [listed.to_json() for listed in listed]}, output, schema="intents")
         return
-    if not overviews:
+    if not listed:
         echo(_NO_INTENT, err=True)
         return
-    counts = ("APPROVALS",) if any(overview.approvals for overview in overviews) else ()
+    counts = ("APPROVALS",) if any(listed.approvals for listed in listed) else ()
     table = ResponsiveTable(
         ("SUBJECT", "STATE", "AT THE TIP", "APPROVED BY", *counts, "INSTANCE"),
-        (_listing_cells(overview, are_counted=bool(counts)) for overview in overviews),
+        (_listing_cells(listed, are_counted=bool(counts)) for listed in listed),
         whole=("SUBJECT", "STATE", "AT THE TIP"),
         numbers=("INSTANCE",),
         dispensable=("AT THE TIP",),
@@ -90,12 +90,12 @@ def show(connection: Servers, subject: IntentSubject, output: str) -> None:
       zkdeployment intent show ams/web-server -o yaml
     """
     with open_operator(connection) as operator:
-        overview = read_overview(operator, subject)
+        listed = read_listed_intent(operator, subject)
     if output != "table":
-        emit(overview.to_json(), output, schema="intent")
+        emit(listed.to_json(), output, schema="intent")
         return
     echo(subject_text(subject))
-    for name, value in _facts(overview):
+    for name, value in _facts(listed):
         echo(f"  {name:14} {value}")
 
 
@@ -140,15 +140,15 @@ def show_instances(body: dict[str, list[dict[str, object]]], subject: IntentSubj
     console_for(stderr=False).print(table, soft_wrap=True)
 
 
-def _listing_cells(overview: IntentOverview, *, are_counted: bool) -> tuple[str, ...]:
-    counts = ", ".join(f"{len(count.approvers)} of {count.needed}" for count in overview.approvals)
+def _listing_cells(listed: ListedIntent, *, are_counted: bool) -> tuple[str, ...]:
+    counts = ", ".join(f"{len(count.approvers)} of {count.needed}" for count in listed.approvals)
     return (
-        subject_text(overview.intent.subject),
-        _state(overview.published_state),
-        "" if overview.tip_state in {None, overview.published_state} else _state(overview.tip_state),
-        "-" if overview.approval is None else overview.approval.by,
+        subject_text(listed.intent.subject),
+        _state(listed.published_state),
+        "" if listed.tip_state in {None, listed.published_state} else _state(listed.tip_state),
+        "-" if listed.approval is None else listed.approval.by,
         *((counts or "-",) if are_counted else ()),
-        "-" if overview.instance is None else str(overview.instance.id),
+        "-" if listed.instance is None else str(listed.instance.id),
     )
 
 
@@ -156,16 +156,16 @@ def _state(state: IntentState | None) -> str:
     return "-" if state is None else state.value
 
 
-def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
+def _facts(listed: ListedIntent) -> Iterator[tuple[str, str]]:
     """Yield the names and values in the table of an intent."""
-    intent, instance = overview.intent, overview.instance
-    yield "published", "never" if overview.published_state is None else overview.published_state.value
-    if overview.tip_state is not None:
-        yield "at the tip", overview.tip_state.value
-    yield "content", overview.snapshot.content.digest
+    intent, instance = listed.intent, listed.instance
+    yield "published", "never" if listed.published_state is None else listed.published_state.value
+    if listed.tip_state is not None:
+        yield "at the tip", listed.tip_state.value
+    yield "content", listed.snapshot.content.digest
     if isinstance(intent, DeploymentIntentGroup):
-        yield "approval", _approval(overview)
-        for count in overview.approvals:
+        yield "approval", _approval(listed)
+        for count in listed.approvals:
             until = "" if count.expires is None else f"; counts until {_when(count.expires)}"
             yield "approvals", f"{count}{until}"
         yield "profile", intent.composite_profile
@@ -176,18 +176,18 @@ def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
             "app" if isinstance(intent, DeploymentIntentGroup) else "network intent",
             f"{name}: {', '.join(paths)}",
         )
-    if idle := idle_paths(intent, overview.snapshot.content.nodes):
+    if idle := idle_paths(intent, listed.snapshot.content.nodes):
         yield "no service", f"{', '.join(idle)}: nothing is governed there"
     if instance is not None:
         ended = "" if instance.terminated is None else f", terminated {_when(instance.terminated)}"
         yield "instance", f"{instance.id}, instantiated {_when(instance.instantiated)} by {instance.by}{ended}"
 
 
-def _approval(overview: IntentOverview) -> str:
-    approval = overview.approval
+def _approval(listed: ListedIntent) -> str:
+    approval = listed.approval
     if approval is None:
         return "none"
-    of_what = "of this content" if overview.snapshot.is_approved else f"of another content, {approval.content}"
+    of_what = "of this content" if listed.snapshot.is_approved else f"of another content, {approval.content}"
     reason = f": {approval.reason}" if approval.reason else ""
     return f"{of_what}, by {approval.by}{'' if approval.signature is None else ', signed'}{reason}"
 

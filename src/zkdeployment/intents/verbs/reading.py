@@ -22,7 +22,7 @@ from zkdeployment.config.settings import chosen_settings_if_any, find_servers
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.documents import CLUSTER, IntentSubject, parse_subject, subject_text
-from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
+from zkdeployment.intents.rules.listing import ListedIntent, find_listed_intent, listed_intents
 from zkdeployment.intents.rules.resources import InstanceProgress, instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store import ZooKeeperIntents, read_reports
@@ -62,22 +62,22 @@ def _complete_subject(
     return [CompletionItem(subject) for subject in subjects if subject.startswith(incomplete)]
 
 
-def read_overviews(operator: OperatorAdapters) -> Sequence[IntentOverview]:
+def read_listed_intents(operator: OperatorAdapters) -> Sequence[ListedIntent]:
     """Return all intents, with the tip of the branch if the configuration names a repository.
 
     A repository that cannot be read is reported on standard error.
     """
     records = operator.of(ZooKeeperIntents).records()
     config = click.get_current_context().params["config"]
-    return intent_overviews(records, _tip_snapshots(config), _approval_rules(config))
+    return listed_intents(records, _tip_snapshots(config), _approval_rules(config))
 
 
-def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentOverview:
-    """Return an intent as ``read_overviews`` does, with all instances; raises ``NotFoundError``."""
+def read_listed_intent(operator: OperatorAdapters, subject: IntentSubject) -> ListedIntent:
+    """Return an intent as ``read_listed_intents`` does, with all instances; raises ``NotFoundError``."""
     record = operator.of(ZooKeeperIntents).record(subject)
     config = click.get_current_context().params["config"]
     records = () if record is None else (record,)
-    return find_overview(intent_overviews(records, _tip_snapshots(config), _approval_rules(config)), subject)
+    return find_listed_intent(listed_intents(records, _tip_snapshots(config), _approval_rules(config)), subject)
 
 
 def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:

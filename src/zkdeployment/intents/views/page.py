@@ -24,7 +24,7 @@ from zkdeployment.intents.rules.instances import (
     IntentRecord,
     IntentSnapshot,
 )
-from zkdeployment.intents.rules.overview import ContentComparison, content_difference
+from zkdeployment.intents.rules.listing import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import (
     STATE_TONES,
     CellView,

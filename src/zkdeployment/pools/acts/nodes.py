@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
+from zkdeployment.pools.rules.listing import PoolView, ShortageCause, find_pool, pool_views
 from zkdeployment.pools.rules.node import NewPoolNode, PoolNode, added, check_new_node
-from zkdeployment.pools.rules.overview import PoolOverview, ShortageCause, find_pool, pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ BEGINNING = 10.0
 _LOOK = 1.0
 
 
-def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolOverview, ...]]:
+def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolView, ...]]:
     """Return the present nodes and sessions, and the published pools by name."""
     configuration, read = adapters.store.configuration(), adapters.store.read()
-    return read, pool_overviews(configuration, read)
+    return read, pool_views(configuration, read)
 
 
 def fill_pool(
@@ -40,8 +40,8 @@ def fill_pool(
     act: Act,
     *,
     timeout: float,
-    progress: Callable[[PoolOverview], object] = lambda _: None,
-) -> PoolOverview:
+    progress: Callable[[PoolView], object] = lambda _: None,
+) -> PoolView:
     """Let a worker fill a pool now, and return the pool when it has its level or cannot be filled.
 
     The failures of the pool are forgotten. If the returned pool lacks nodes, its shortage has the reason.
@@ -71,7 +71,7 @@ def fill_pool(
         adapters.wait(min(_LOOK, begin + timeout - now))
 
 
-def _is_under_way(pool: PoolOverview) -> bool:
+def _is_under_way(pool: PoolView) -> bool:
     """Whether a worker makes nodes for the pool, or cleans nodes that the pool can use afterwards."""
     has_worker = pool.shortage is not None and pool.shortage.cause is not ShortageCause.NO_WORKER
     return has_worker and bool(pool.provisioning or pool.deprovisioning)

@@ -1,4 +1,4 @@
-"""Decides the next changes and tasks of a worker from one observation, how pools are filled, and recorded leases.
+"""Decides the next changes and tasks of a worker from one facts, how pools are filled, and recorded leases.
 
 The states of nodes are the queue of tasks, so the unfinished work of a dead worker is found like new work. Claims,
 which end with their worker, prevent two workers from doing the same task.
@@ -163,7 +163,7 @@ class PoolSources:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolObservation:
+class PoolFacts:
     """The facts on which a worker decides, at one moment; ``now`` is in seconds since the epoch.
 
     ``reuse`` has, for pools that reuse nodes, the values that unused nodes must have, with templates filled in.
@@ -253,37 +253,37 @@ class WorkStep:
     new: tuple[PoolNode, ...] = ()
 
 
-def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
+def next_steps(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the changes that are due, each independent of the others."""
-    yield from _times_corrected(observation)
-    yield from _ended_sessions(observation)
-    yield from _nodes_out_of_place(observation)
-    yield from _probed_nodes(observation)
-    yield from _surplus(observation)
-    yield from _new_hosts(observation)
-    yield from _filled_pools(observation)
-    yield from _waiting_requests(observation)
+    yield from _times_corrected(facts)
+    yield from _ended_sessions(facts)
+    yield from _nodes_out_of_place(facts)
+    yield from _probed_nodes(facts)
+    yield from _surplus(facts)
+    yield from _new_hosts(facts)
+    yield from _filled_pools(facts)
+    yield from _waiting_requests(facts)
 
 
-def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
+def next_tasks(facts: PoolFacts, busy: Collection[int]) -> Iterator[NodeTask]:
     """Yield the tasks on nodes without a claim; ``busy`` are nodes on which this worker still works.
 
     Hosts in maintenance do not change their roles, so their nodes wait.
     """
-    read = observation.snapshot
+    read = facts.snapshot
     free = [
         node
         for node in sorted(read.nodes.values(), key=lambda node: node.id)
         if node.id not in read.claimed and node.id not in busy
     ]
-    yield from _contextualizing(observation, free)
-    away = observation.sources.maintenance
+    yield from _contextualizing(facts, free)
+    away = facts.sources.maintenance
     for kind in (TaskKind.REVOKE, TaskKind.DEPROVISION, TaskKind.PROVISION):
         may_begin = (node for node in free if kind is TaskKind.REVOKE or node.host not in away)
         waiting = sorted((node for node in may_begin if _waits_for(node, kind)), key=_making)
         for _, group in groupby(waiting, key=_making):
             nodes = tuple(group)
-            pool = observation.pool_of(nodes[0])
+            pool = facts.pool_of(nodes[0])
             if pool is not None or kind is TaskKind.REVOKE:
                 size = 1 if pool is not None and pool.run_parallel and kind is not TaskKind.REVOKE else MOST_NODES
                 for first in range(0, len(nodes), size):
@@ -297,21 +297,21 @@ def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
     return node.state is kind.state and has_key == (kind is TaskKind.REVOKE)
 
 
-def next_due(observation: PoolObservation) -> float | None:
+def next_due(facts: PoolFacts) -> float | None:
     """Return when the next session or request ends, or a pool may be filled again; ``None``: nothing is due."""
-    ends = [session.expires_at for session in observation.snapshot.sessions.values()]
+    ends = [session.expires_at for session in facts.snapshot.sessions.values()]
     retries = [
         next_filling(record.failures, record.last_failure)
-        for record in observation.snapshot.filling.values()
+        for record in facts.snapshot.filling.values()
         if record.failures
     ]
-    waits = next_due_wait(observation.snapshot)
-    return min((time for time in (*ends, *retries, *waits) if time > observation.now), default=None)
+    waits = next_due_wait(facts.snapshot)
+    return min((time for time in (*ends, *retries, *waits) if time > facts.now), default=None)
 
 
-def _times_corrected(observation: PoolObservation) -> Iterator[WorkStep]:
+def _times_corrected(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the correction of each session and each request that a clock ahead of this one has dated."""
-    read, now = observation.snapshot, observation.now
+    read, now = facts.snapshot, facts.now
     for session in read.sessions.values():
         if (seen := session.seen_at(now)) != session:
             values = {"session": session.id, "created": session.created_at}
@@ -322,25 +322,25 @@ def _times_corrected(observation: PoolObservation) -> Iterator[WorkStep]:
             yield WorkStep("request-time-corrected", values, PoolChange(waiting=(waiting,)))
 
 
-def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
+def _ended_sessions(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the end of each session that has expired, or whose tenant is retired."""
-    for session in observation.snapshot.sessions.values():
-        tenant = observation.sources.tenants.get(session.tenant)
+    for session in facts.snapshot.sessions.values():
+        tenant = facts.sources.tenants.get(session.tenant)
         is_retired = tenant is not None and tenant.is_retired
-        if session.is_expired(observation.now) or is_retired:
-            ended, released = retire(session, observation.snapshot.nodes.values(), observation.now)
+        if session.is_expired(facts.now) or is_retired:
+            ended, released = retire(session, facts.snapshot.nodes.values(), facts.now)
             cause = "its tenant is retired" if is_retired else "it expired"
             values = {"session": session.id, "tenant": tenant.name if tenant else session.tenant, "cause": cause}
             yield WorkStep("session-expired", values, PoolChange(nodes=released, sessions=(ended,)))
 
 
-def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
+def _waiting_requests(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the ends of requests that waited too long, removals of old ones, and the nodes of the next request.
 
     Only one request gets nodes, because the decision about the next one depends on the nodes that tenants have
     then.
     """
-    read, sources, now = observation.snapshot, observation.sources, observation.now
+    read, sources, now = facts.snapshot, facts.sources, facts.now
     for request in outdated_waits(read, now):
         yield WorkStep("request-removed", {"request": request.id}, PoolChange(answered=(request,)))
     ended = list(ended_waits(read, sources.configuration, sources.tenants, now))
@@ -349,8 +349,8 @@ def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
     left = {number: request for number, request in read.waiting.items() if number not in {end.id for end in ended}}
     away = {node.host for node in read.nodes.values() if node.host is not None}.difference(sources.available)
     queued = replace(read, waiting=left)
-    facts = LendingFacts(queued, sources.configuration, sources.tenants, now, away)
-    granted = next(grants(facts), None)
+    lending = LendingFacts(queued, sources.configuration, sources.tenants, now, away)
+    granted = next(grants(lending), None)
     if granted is None:
         return
     request, given = granted
@@ -364,36 +364,36 @@ def _ended_wait(request: SessionRequest) -> WorkStep:
     return WorkStep("request-ended", values, PoolChange(waiting=(request,)))
 
 
-def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
+def _nodes_out_of_place(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the next state of each node that no session and no pool needs."""
-    now = observation.now
-    for node in observation.snapshot.nodes.values():
-        if node.state in IN_SESSION and node.session not in observation.snapshot.sessions:
+    now = facts.now
+    for node in facts.snapshot.nodes.values():
+        if node.state in IN_SESSION and node.session not in facts.snapshot.sessions:
             yield _moved(node, node.after(NodeEvent.RELEASED, now), "its session has ended")
         elif node.state is NodeState.UNUSED and not node.reusable:
             yield _moved(node, node.after(NodeEvent.RETIRED, now), "it is not used again")
-        elif node.id in observation.snapshot.claimed:
+        elif node.id in facts.snapshot.claimed:
             continue
         elif node.state is NodeState.READY:
-            pool = observation.sources.configuration.pools.get(node.pool or "")
+            pool = facts.sources.configuration.pools.get(node.pool or "")
             if pool is None or not _makes(pool, node):
                 reason = "is not in the document any more" if pool is None else "has another mechanism now"
                 yield _moved(node, node.after(NodeEvent.RELEASED, now), f"the pool {node.pool} {reason}")
-        elif observation.pool_of(node) is None:
+        elif facts.pool_of(node) is None:
             yield from _without_pool(node, now)
 
 
-def _probed_nodes(observation: PoolObservation) -> Iterator[WorkStep]:
+def _probed_nodes(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the next state of each ready node that a probe found unreachable, or reachable again.
 
     If no node at all answered, the worker may be at fault, so no node fails.
     """
-    may_fail = not all(observation.probes.values())
-    for number, reason in observation.probes.items():
-        node = observation.snapshot.nodes.get(number)
-        if node is None or node.state is not NodeState.READY or number in observation.snapshot.claimed:
+    may_fail = not all(facts.probes.values())
+    for number, reason in facts.probes.items():
+        node = facts.snapshot.nodes.get(number)
+        if node is None or node.state is not NodeState.READY or number in facts.snapshot.claimed:
             continue
-        after = probed(node, reason, observation.now, may_fail=may_fail)
+        after = probed(node, reason, facts.now, may_fail=may_fail)
         if after is not node:
             yield WorkStep("node-probed", {"node": number, "reason": reason or "it answers"}, PoolChange((after,)))
 
@@ -412,10 +412,10 @@ def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
         yield _moved(node, fail(node, reason, now), reason)
 
 
-def _surplus(observation: PoolObservation) -> Iterator[WorkStep]:
+def _surplus(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the next state of each surplus node."""
-    read, now = observation.snapshot, observation.now
-    for pool in observation.sources.configuration.pools.values():
+    read, now = facts.snapshot, facts.now
+    for pool in facts.sources.configuration.pools.values():
         made = (node for node in read.nodes.values() if _makes(pool, node))
         for node in surplus(pool, made, read.claimed):
             is_ready = node.state is NodeState.READY
@@ -439,16 +439,14 @@ def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
     return WorkStep("node-moved", values, change)
 
 
-def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
+def _new_hosts(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield a node for each registered host that a pool may lease, and that never was a node."""
-    idle = _idle_roles(observation.sources.configuration.pools.values())
-    read = observation.snapshot
+    idle = _idle_roles(facts.sources.configuration.pools.values())
+    read = facts.snapshot
     known = read.hosts.keys() | {node.host for node in read.nodes.values()}  # a record may be damaged
-    for host in observation.sources.hosts.values():
+    for host in facts.sources.hosts.values():
         if host.idle_role in idle and host.identity.id not in known:
-            yield WorkStep(
-                "host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, observation.now),)
-            )
+            yield WorkStep("host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, facts.now),))
 
 
 def host_node(host: Host, now: float) -> PoolNode:
@@ -469,66 +467,64 @@ def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
     return frozenset(pool.mechanism.idle for pool in pools if isinstance(pool.mechanism, RoleMechanism))
 
 
-def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
+def _filled_pools(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the changes that bring each pool to its level, and corrections of records.
 
     Pools share unused nodes: the first pool that a node fits takes it. If a pool got another mechanism, its record
     keeps the former description as long as the pool has nodes that the former mechanism made.
     """
-    left = dict(observation.snapshot.nodes)
+    left = dict(facts.snapshot.nodes)
     roles = {
         host.identity.id: host.idle_role
-        for host in observation.sources.available.values()
+        for host in facts.sources.available.values()
         if host.idle_role is not None and host.identity.role == host.idle_role
     }
-    for pool in observation.sources.configuration.pools.values():
-        record = observation.snapshot.filling.get(pool.name, FillingRecord())
-        others = (node for node in observation.snapshot.nodes.values() if node.pool == pool.name)
+    for pool in facts.sources.configuration.pools.values():
+        record = facts.snapshot.filling.get(pool.name, FillingRecord())
+        others = (node for node in facts.snapshot.nodes.values() if node.pool == pool.name)
         is_former = bool(record.values) and not all(_makes(pool, node) for node in others)
         values = record.values if is_former else pool.values
-        seen = record.seen_at(observation.now)
+        seen = record.seen_at(facts.now)
         described = replace(
             seen,
             values=values,
-            below_since=_below_since(pool, seen, observation),
+            below_since=_below_since(pool, seen, facts),
             level=pool.fill_level if pool.schedule else None,
         )
-        plan = plan_filling(
-            pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
-        )
-        is_due = next_filling(described.failures, described.last_failure) <= observation.now
-        is_known = pool.reuse is None or pool.name in observation.reuse
+        plan = plan_filling(pool, left.values(), facts.now, reuse=facts.reuse.get(pool.name), roles=roles)
+        is_due = next_filling(described.failures, described.last_failure) <= facts.now
+        is_known = pool.reuse is None or pool.name in facts.reuse
         filling = {pool.name: described}
         if (plan.taken or plan.new) and is_due and is_known:
             for node in plan.taken:
                 left.pop(node.id, None)
-            new = tuple(new_node(0, pool, observation.now) for _ in range(plan.new))
+            new = tuple(new_node(0, pool, facts.now) for _ in range(plan.new))
             values = {"pool": pool.name, "reused": len(plan.taken), "new": plan.new}
             yield WorkStep("pool-filling", values, PoolChange(nodes=plan.taken, filling=filling), new)
         elif described != record and (pool.lends or record.stamp is not None):
             yield WorkStep("pool-described", {"pool": pool.name}, PoolChange(filling=filling))
 
 
-def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObservation) -> float | None:
+def _below_since(pool: NodePool, record: FillingRecord, facts: PoolFacts) -> float | None:
     """Return when a pool fell below its level; ``None`` for a pool at its level."""
-    nodes = observation.snapshot.nodes.values()
+    nodes = facts.snapshot.nodes.values()
     ready = sum(node.pool == pool.name and node.is_ready for node in nodes)
     if ready >= pool.kept:
         return None
-    return observation.now if record.below_since is None else record.below_since
+    return facts.now if record.below_since is None else record.below_since
 
 
-def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> Iterator[NodeTask]:
+def _contextualizing(facts: PoolFacts, free: Iterable[PoolNode]) -> Iterator[NodeTask]:
     """Yield a task for each session whose nodes wait for the keys of the session or its tenant."""
     waiting: dict[int, list[PoolNode]] = {}
     for node in free:
         if node.state is NodeState.CONTEXTUALIZING and node.session is not None:
             waiting.setdefault(node.session, []).append(node)
     for number, nodes in waiting.items():
-        session = observation.snapshot.sessions.get(number)
-        if session is not None and not _is_claimed(session, observation.snapshot):
-            tenant = observation.sources.tenants.get(session.tenant)
-            pools = {node.id: pool for node in nodes if (pool := observation.pool_of(node)) is not None}
+        session = facts.snapshot.sessions.get(number)
+        if session is not None and not _is_claimed(session, facts.snapshot):
+            tenant = facts.sources.tenants.get(session.tenant)
+            pools = {node.id: pool for node in nodes if (pool := facts.pool_of(node)) is not None}
             keys = admitted_keys(session, tenant)
             yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, keys)
 
@@ -541,32 +537,32 @@ def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
     )
 
 
-def recorded_leases(observation: PoolObservation) -> dict[str, RecordedLease]:
+def recorded_leases(facts: PoolFacts) -> dict[str, RecordedLease]:
     """Return the role and the keys of each host that is a node, by the host's id.
 
     Roles are those of the pools' document. Only nodes whose session has begun get keys: those of the session or of
     its registered tenant. Hosts whose role is not known are omitted.
     """
     return {
-        node.host: RecordedLease(role, *_keys(node, observation))
-        for node in observation.snapshot.nodes.values()
-        if node.host is not None and (role := _role(node, node.host, observation)) is not None
+        node.host: RecordedLease(role, *_keys(node, facts))
+        for node in facts.snapshot.nodes.values()
+        if node.host is not None and (role := _role(node, node.host, facts)) is not None
     }
 
 
-def _role(node: PoolNode, host_id: str, observation: PoolObservation) -> str | None:
+def _role(node: PoolNode, host_id: str, facts: PoolFacts) -> str | None:
     if node.state is not NodeState.UNUSED:
-        pool = observation.pool_of(node)
+        pool = facts.pool_of(node)
         return pool.mechanism.leased if pool is not None and isinstance(pool.mechanism, RoleMechanism) else None
-    mechanisms = (pool.mechanism for pool in observation.sources.configuration.pools.values())
+    mechanisms = (pool.mechanism for pool in facts.sources.configuration.pools.values())
     idle_roles = {mechanism.idle for mechanism in mechanisms if isinstance(mechanism, RoleMechanism)}
-    host = observation.sources.hosts.get(host_id)
+    host = facts.sources.hosts.get(host_id)
     return host.idle_role if host is not None and host.idle_role in idle_roles else None
 
 
-def _keys(node: PoolNode, observation: PoolObservation) -> tuple[tuple[str, ...], int | None]:
+def _keys(node: PoolNode, facts: PoolFacts) -> tuple[tuple[str, ...], int | None]:
     """Return the keys that a node admits, and their session."""
-    session = None if node.session is None else observation.snapshot.sessions.get(node.session)
+    session = None if node.session is None else facts.snapshot.sessions.get(node.session)
     if node.state is not NodeState.DEPLOYED or session is None:
         return (), None
-    return admitted_keys(session, observation.sources.tenants.get(session.tenant)), session.id
+    return admitted_keys(session, facts.sources.tenants.get(session.tenant)), session.id

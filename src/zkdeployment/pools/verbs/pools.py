@@ -18,15 +18,15 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.pools.acts.nodes import add_node, fill_pool, node_runs, read_pools
 from zkdeployment.pools.opening import open_pools
-from zkdeployment.pools.rules.node import NewPoolNode, NodeState, PoolNode, check_new_node, node_data, node_of_host
-from zkdeployment.pools.rules.overview import (
-    PoolOverview,
+from zkdeployment.pools.rules.listing import (
+    PoolView,
     ShortageCause,
     failure_of,
     find_pool,
     pool_node_to_json,
     pool_nodes,
 )
+from zkdeployment.pools.rules.node import NewPoolNode, NodeState, PoolNode, check_new_node, node_data, node_of_host
 from zkdeployment.pools.rules.usage import TenantUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.user_acts import DrainNode, ForgiveNode, RetireNode
 from zkdeployment.pools.verbs.sessions import moment, tenant_names
@@ -142,7 +142,7 @@ def show(connection: Servers, name: str, output: str) -> None:
         echo(_NO_WORKER, err=True)
 
 
-def describe_shortage(pool: PoolOverview, now: float) -> str:
+def describe_shortage(pool: PoolView, now: float) -> str:
     """Return a sentence with the missing nodes of a pool, the reason and the time; empty at its level."""
     shortage = pool.shortage
     if shortage is None:
@@ -152,7 +152,7 @@ def describe_shortage(pool: PoolOverview, now: float) -> str:
     return f"{counted(shortage.missing, 'node')}{since}: {shortage.reason}{due}"
 
 
-def _pool_cells(pool: PoolOverview, now: float) -> tuple[Text | str, ...]:
+def _pool_cells(pool: PoolView, now: float) -> tuple[Text | str, ...]:
     return (
         pool.name,
         pool.mechanism,
@@ -209,16 +209,16 @@ def command(*, connection: Servers, name: str, timeout: float, reason: str, outp
         echo(_counts(pool))
 
 
-def _changes(before: PoolOverview | None, pool: PoolOverview) -> Iterator[str]:
+def _changes(before: PoolView | None, pool: PoolView) -> Iterator[str]:
     if before is None or _counts(before) != _counts(pool):
         yield _counts(pool)
 
 
-def _render(pool: PoolOverview, _problem: str) -> Text:
+def _render(pool: PoolView, _problem: str) -> Text:
     return styled(_counts(pool))
 
 
-def _counts(pool: PoolOverview) -> str:
+def _counts(pool: PoolView) -> str:
     making = f", {pool.provisioning} being provisioned" if pool.provisioning else ""
     return f"{pool.name}: {pool.ready} of {pool.level} ready{making}"
 

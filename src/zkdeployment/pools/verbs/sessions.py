@@ -31,13 +31,13 @@ from zkdeployment.pools.acts.sessions import (
     waiting_requests,
 )
 from zkdeployment.pools.opening import PoolAdapters, open_pools
-from zkdeployment.pools.rules.node import NodeState
-from zkdeployment.pools.rules.overview import (
+from zkdeployment.pools.rules.listing import (
     SessionView,
-    session_overviews,
     session_view_to_json,
+    session_views,
     ssh_command,
 )
+from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.queue import RequestPlace, RequestProblem, RequestRefusal, request_place_to_json
 from zkdeployment.pools.rules.snapshot import (
     LONGEST_WAIT,
@@ -87,7 +87,7 @@ def acting_operator() -> SessionActor:
 def session_view(details: SessionDetails, users: Sequence[User]) -> SessionView:
     """Return a session with the name of its tenant."""
     read = PoolSnapshot({node.id: node for node in details.nodes})
-    (view,) = session_overviews([details.session], read, tenant_names(users))
+    (view,) = session_views([details.session], read, tenant_names(users))
     return view
 
 
@@ -370,7 +370,7 @@ def list_sessions(connection: Servers, tenant: str | None, output: str) -> None:
         waiting = waiting_requests(adapters, acting_operator())
     names = tenant_names(users)
     places = [place for place in waiting if tenant in {None, names.get(place.request.tenant)}]
-    views = session_overviews(read.sessions.values(), read, names)
+    views = session_views(read.sessions.values(), read, names)
     shown = [view for view in views if tenant in {None, view.tenant}]
     if output != "table":
         queue = [

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode
-from zkdeployment.pools.rules.overview import (
-    PoolOverview,
+from zkdeployment.pools.rules.listing import (
+    PoolView,
     SessionView,
     ShortageCause,
     failure_of,
     pool_nodes,
-    pool_overviews,
-    session_overviews,
+    pool_views,
+    session_views,
     ssh_command,
 )
+from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode
 from zkdeployment.pools.rules.snapshot import (
     LeasedNode,
     PoolReading,
@@ -230,7 +230,7 @@ def session_rows(
     sessions: Iterable[TenantSession], reading: PoolReading, now: float, *, may_act: bool
 ) -> tuple[SessionRow, ...]:
     """Return active sessions in the order of their expiry."""
-    views = session_overviews(sessions, reading.snapshot, reading.tenants)
+    views = session_views(sessions, reading.snapshot, reading.tenants)
     ordered = sorted(views, key=lambda view: (view.session.expires_at, view.session.id))
     return tuple(_session_row(view, now, may_act=may_act) for view in ordered)
 
@@ -364,7 +364,7 @@ class PoolCard:
     acts: tuple[ActLink, ...]
 
 
-def pool_card(found: PoolOverview, now: float, *, may_lease: bool, may_manage: bool) -> PoolCard:
+def pool_card(found: PoolView, now: float, *, may_lease: bool, may_manage: bool) -> PoolCard:
     """Return the card of a pool, with the acts that the user may do."""
     shortage = found.shortage
     counts = tuple(
@@ -388,14 +388,14 @@ def pool_card(found: PoolOverview, now: float, *, may_lease: bool, may_manage: b
     )
 
 
-def pool_tone(found: PoolOverview) -> str:
+def pool_tone(found: PoolView) -> str:
     """Return the tone of a pool: the colours of the style sheet."""
     if found.level is None:
         return "planned"
     return "good" if found.shortage is None else _TONES[found.shortage.cause]
 
 
-def _level_acts(found: PoolOverview, *, may_lease: bool, may_manage: bool) -> list[ActLink]:
+def _level_acts(found: PoolView, *, may_lease: bool, may_manage: bool) -> list[ActLink]:
     acts = []
     if may_lease and found.level is not None and found.ready:
         acts.append(ActLink("Request", form_page("request", pool=found.name)))
@@ -452,7 +452,7 @@ def pools_view(
 ) -> PoolsView:
     """Return the page as a user may see it; nothing can be changed unless ZooKeeper is ``connected``."""
     snapshot = reading.snapshot
-    pools = pool_overviews(reading.configuration, snapshot)
+    pools = pool_views(reading.configuration, snapshot)
     may_lease, may_manage = (connected and user.may(right) for right in (Right.LEASE_NODES, Right.MANAGE_POOLS))
     is_seen = seen_sessions(user)
     is_tenant = not user.may(Right.READ_FLEET)
@@ -485,7 +485,7 @@ def seen_sessions(user: User) -> Callable[[TenantSession], bool] | None:
     return (lambda session: session.tenant == user.id) if user.may(Right.LEASE_NODES) else None
 
 
-def _verdict(pools: Iterable[PoolOverview], snapshot: PoolSnapshot) -> tuple[str, str]:
+def _verdict(pools: Iterable[PoolView], snapshot: PoolSnapshot) -> tuple[str, str]:
     """Return the state of all pools in a few words, and its tone."""
     wanted = [pool for pool in pools if pool.level]
     causes: dict[ShortageCause, list[str]] = {}
@@ -522,7 +522,7 @@ def _own_verdict(user: User, snapshot: PoolSnapshot, now: float) -> tuple[str, s
     return f"You have {count_text(nodes, 'node')} in {count_text(len(own), 'session')}", "good"
 
 
-def _own_sentence(pools: Iterable[PoolOverview]) -> str:
+def _own_sentence(pools: Iterable[PoolView]) -> str:
     ready = sum(pool.ready for pool in pools if pool.level is not None)
     return f"{count_text(ready, 'node')} {'is' if ready == 1 else 'are'} ready to be leased."
 
@@ -531,7 +531,7 @@ def _names(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} other pools"
 
 
-def _sentence(pools: Sequence[PoolOverview], snapshot: PoolSnapshot) -> str:
+def _sentence(pools: Sequence[PoolView], snapshot: PoolSnapshot) -> str:
     if not pools:
         return "No document of pools is published. The manual shows how to lend hosts to teams."
     states = Counter(node.state for node in snapshot.nodes.values())
@@ -555,9 +555,7 @@ def _allowance(user: User, reading: PoolReading) -> str:
     return limits.describe_use(held)
 
 
-def _acts(
-    pools: Iterable[PoolOverview], *, may_lease: bool, may_manage: bool, has_usage: bool
-) -> tuple[ActLink, ...]:
+def _acts(pools: Iterable[PoolView], *, may_lease: bool, may_manage: bool, has_usage: bool) -> tuple[ActLink, ...]:
     acts = []
     if may_lease and any(pool.level is not None for pool in pools):
         acts.append(ActLink("Request nodes", form_page("request"), "primary"))

@@ -56,7 +56,7 @@ from zkdeployment.publishing.rules.changes import (
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
 from zkdeployment.publishing.rules.decision import (
     Ancestry,
-    Observation,
+    PublicationFacts,
     Publish,
     Refuse,
     Wait,
@@ -488,7 +488,7 @@ class Syncer:
 
         ``stands``: if the tip is published, it needs no other publication.
         """
-        observation = Observation(
+        facts = PublicationFacts(
             state,
             tip,
             read_snapshot=lambda: self._snapshot(state),
@@ -496,7 +496,7 @@ class Syncer:
             stands=stands,
             is_last=self._signer is None or self._sequences.known.covers(state.published),
         )
-        match decide(observation, options):
+        match decide(facts, options):
             case Wait(reason):
                 raise NotConvergedError(reason)
             case Refuse(reason):

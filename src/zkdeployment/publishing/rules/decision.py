@@ -43,7 +43,7 @@ class Ancestry:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class PublicationFacts:
     """The published ``state`` and the ``tip`` of the branch in one run of the syncer.
 
     ``stands`` is whether a published tip needs no further publication, ``is_last`` whether the publication that
@@ -100,24 +100,24 @@ class Refuse:
     reason: str
 
 
-def decide(observation: Observation, options: SyncOptions) -> Publish | UpToDate | Wait | Refuse:
+def decide(facts: PublicationFacts, options: SyncOptions) -> Publish | UpToDate | Wait | Refuse:
     """Return whether the observed tip is published now.
 
     The hosts are read only if the tip is not published yet, or is to be forced or pruned; the ancestry of the tip
     only if the tip need not wait.
     """
-    tip = observation.tip
-    is_published = observation.stands and _is_published(observation.state, tip)
+    tip = facts.tip
+    is_published = facts.stands and _is_published(facts.state, tip)
     if is_published and not (options.force or options.prune):
         return UpToDate()
-    snapshot = observation.read_snapshot()
+    snapshot = facts.read_snapshot()
     if not options.force:
         if _is_held_at(snapshot, tip):
             return UpToDate()
         if _must_wait(snapshot, tip):
             return Wait(refusal(snapshot, tip))
     before = predecessor(snapshot)
-    ancestry = observation.read_ancestry(None if options.overrides.rewind or before == tip else before)
+    ancestry = facts.read_ancestry(None if options.overrides.rewind or before == tip else before)
     reason = _ancestry_refusal(tip, before, ancestry)
     if reason is not None:
         return Refuse(reason)
@@ -129,9 +129,9 @@ def decide(observation: Observation, options: SyncOptions) -> Publish | UpToDate
         ancestry.origin,
         snapshot,
         options,
-        whole=options.reads_whole_tree or not observation.stands,
+        whole=options.reads_whole_tree or not facts.stands,
         optional=is_published and not options.force,
-        may_repeat=observation.is_last and not tries_again,
+        may_repeat=facts.is_last and not tries_again,
         rollout=rollout,
     )
 

@@ -15,8 +15,8 @@ from zkdeployment.checks import feed as readings
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.feed import PAUSE, CheckReadings
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.rules.listing import listed_part
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
-from zkdeployment.checks.rules.overview import listed_part
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, want
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems

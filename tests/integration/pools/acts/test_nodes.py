@@ -14,8 +14,8 @@ from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.pools.acts.nodes import BEGINNING, add_node, change_node, fill_pool
 from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.listing import ShortageCause
 from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState, drained, retired
-from zkdeployment.pools.rules.overview import ShortageCause
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.zookeeper.session import Session
 

@@ -47,7 +47,7 @@ from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.progress import start
-from zkdeployment.strategies.state import RolloutObservation
+from zkdeployment.strategies.state import RolloutFacts
 from zkdeployment.strategies.strategy import Pace
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper.session import Session
@@ -355,8 +355,8 @@ def test_a_rollout_is_directed(stage: Stage, label: str, button: str, what: str,
     plan = strategy(group("first", hosts="w0"), replace(group("rest", "first"), pace=Pace(manual=True)))
     revision = stage.revisions[0]
     sequence = stage.fleet.publish(revision, TREE.format("1.2"), strategy=plan)
-    observation = RolloutObservation(now=1.0, present=plain_hosts(["w0"]))
-    begun = start(plan, observation, sequence=sequence, attempt=1, revision=revision)
+    facts = RolloutFacts(now=1.0, present=plain_hosts(["w0"]))
+    begun = start(plan, facts, sequence=sequence, attempt=1, revision=revision)
     if label == "Promote":  # only a group that waits is promoted
         begun = advanced_rollout(begun, until="rest")
     stage.fleet.begin_rollout(replace(begun, paused=paused))

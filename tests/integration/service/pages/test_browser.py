@@ -24,7 +24,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.progress import start
-from zkdeployment.strategies.state import RolloutObservation
+from zkdeployment.strategies.state import RolloutFacts
 from zkdeployment.strategies.strategy import Pace
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def write(fleet: WrittenFleet) -> None:
     plan = strategy(manual)
     sequence = fleet.publish(NEW, TREE, subject=f"Web 1.3 {HOSTILE}", strategy=plan, age=60)
     present = {host.identity.id: host.facts for host in hosts}
-    observation = RolloutObservation(now=1.0, present=present)
-    fleet.begin_rollout(start(plan, observation, sequence=sequence, attempt=1, revision=NEW))
+    facts = RolloutFacts(now=1.0, present=present)
+    fleet.begin_rollout(start(plan, facts, sequence=sequence, attempt=1, revision=NEW))
     fleet.hold_lock("/shop/web", hosts[0].identity, hosts[7].identity, step="deploy /shop/web 0")
 
 

@@ -25,7 +25,7 @@ from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.progress import apply_acts, start
-from zkdeployment.strategies.state import ActivePhase, Directive, RolloutAct, RolloutObservation
+from zkdeployment.strategies.state import ActivePhase, Directive, RolloutAct, RolloutFacts
 from zkdeployment.strategies.state_machine import next_task, record
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 
@@ -128,8 +128,8 @@ class Scene:
         """Roll the revision out: canaries and eight other hosts have it, five deploy it; then change the state."""
         now = time.time()
         present = {host: make_host(host, role="web").facts for host in HOSTS}
-        observation = RolloutObservation(now=now - 300, present=present)
-        state = start(STRATEGY, observation, sequence=self.sequence, attempt=1, revision=NEW)
+        facts = RolloutFacts(now=now - 300, present=present)
+        state = start(STRATEGY, facts, sequence=self.sequence, attempt=1, revision=NEW)
         for hosts in (HOSTS[:2], HOSTS[:2], HOSTS[2:38]):
             state = replace(state, rollout=record(state.rollout, _next_task(state), hosts))
         reports = {host: PhaseReport(now - 120 + 10 * place) for place, host in enumerate(HOSTS[2:10])}

@@ -5,8 +5,8 @@ from dataclasses import replace
 from support.checks.instances import KEY
 from zkdeployment.checks.rules.findings import check_findings
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.listing import CheckSummary, SystemBacklog
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState
-from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
 from zkdeployment.checks.views.page import PAGE_SIZE, checks_view, service_part
 
 NOW = 1000.0

@@ -21,13 +21,13 @@ from zkdeployment.base.lock import Lock, LockedWork, LockKind
 from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
 from zkdeployment.checks.documents import CheckGroup
 from zkdeployment.checks.rules.findings import CheckGroupState
-from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog, check_alarms
+from zkdeployment.checks.rules.listing import CheckSummary, SystemBacklog, check_alarms
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.pools.documents import NodePool, RoleMechanism
-from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus, pool_alarms
+from zkdeployment.pools.rules.listing import PoolsStatus, PoolView, pool_alarms
 from zkdeployment.publishing.records import SyncerReport
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
@@ -474,7 +474,7 @@ def test_a_check_group_that_only_lacks_hosts_in_maintenance_is_named_and_is_no_p
 
 
 def test_alarms_of_pools_are_part_of_the_verdict():
-    pools = PoolsStatus((PoolOverview(pool=NodePool("web", RoleMechanism("spare", "ci"), 1), states={}),))
+    pools = PoolsStatus((PoolView(pool=NodePool("web", RoleMechanism("spare", "ci"), 1), states={}),))
     verdict = judge(RUNNING, host(), pools=pools)
     assert (verdict.health, verdict.line) == (Health.WARNING, "no worker of the pools runs")
 

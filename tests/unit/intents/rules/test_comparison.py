@@ -8,7 +8,7 @@ from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.intents.documents import Approval, IntentState
 from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot
-from zkdeployment.intents.rules.overview import IntentOverview, compare_before_approval, compare_content
+from zkdeployment.intents.rules.listing import ListedIntent, compare_before_approval, compare_content
 
 APPROVED = replace(GROUP, state=IntentState.APPROVED, approval=APPROVAL)
 PUBLISHED = IntentRecord(APPROVED, IntentState.APPROVED, (), CONTENT, CONTENT)
@@ -16,7 +16,7 @@ CHANGE = ["/p1/shop/db change property version from '1' to '2'"]
 
 
 def test_a_changed_content_is_compared_with_the_approved_one():
-    compared = compare_content(IntentOverview(PUBLISHED, IntentSnapshot(APPROVED, CHANGED)))
+    compared = compare_content(ListedIntent(PUBLISHED, IntentSnapshot(APPROVED, CHANGED)))
     assert (list(compared.lines()), compared.is_approved, compared.remark) == (CHANGE, False, "")
     assert compared.to_json() == {
         "subject": "p1/store/v1/shop",
@@ -40,7 +40,7 @@ def test_a_changed_content_is_compared_with_the_approved_one():
     ],
 )
 def test_a_content_without_a_published_approval_is_new_as_a_whole(record, tip, is_whole, remark):
-    compared = compare_content(IntentOverview(record, tip))
+    compared = compare_content(ListedIntent(record, tip))
     assert list(compared.lines()) == (list(compared.content_lines()) if is_whole else [])
     assert compared.remark.startswith(remark)
 
@@ -53,4 +53,4 @@ def test_before_an_approval_the_content_is_compared_with_the_published_approval(
 
 def test_a_cluster_has_no_approval_to_compare_with():
     with pytest.raises(RefusedError, match="clusters are applied without an approval"):
-        compare_content(IntentOverview(None, IntentSnapshot(CLUSTER, CONTENT)))
+        compare_content(ListedIntent(None, IntentSnapshot(CLUSTER, CONTENT)))

@@ -9,22 +9,22 @@ from support.pools.builders import make_node
 from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents import NodePool, RoleMechanism
+from zkdeployment.pools.rules.listing import PoolShortage, PoolsStatus, PoolView, ShortageCause, pool_alarms
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
-from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause, pool_alarms
 
 NOW = 100_000.0
 LIMITS = HealthLimits(Range("15"), Range("30"))
 POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=2)
 
 
-def lacking(cause: ShortageCause, minutes: float | None = None, failures: int = 0) -> PoolOverview:
+def lacking(cause: ShortageCause, minutes: float | None = None, failures: int = 0) -> PoolView:
     since = None if minutes is None else NOW - 60 * minutes
     shortage = PoolShortage(1, cause, since, "the reason")
-    return PoolOverview(pool=POOL, states={NodeState.READY: 1}, shortage=shortage, failures=failures)
+    return PoolView(pool=POOL, states={NodeState.READY: 1}, shortage=shortage, failures=failures)
 
 
 def alarms(
-    *pools: PoolOverview,
+    *pools: PoolView,
     failed: tuple[PoolNode, ...] = (),
     workers: tuple[str, ...] = ("w1",),
     published: float = 60.0,
@@ -48,11 +48,11 @@ def below(duration: str) -> str:
         (lacking(ShortageCause.WAITING, 31), [(Health.CRITICAL, below("31 min"))]),
         (lacking(ShortageCause.NO_NODES, 14), []),
         (lacking(ShortageCause.NO_NODES, 600), [(Health.WARNING, below("10 h"))]),
-        (PoolOverview(pool=POOL, states={NodeState.READY: 2}), []),
+        (PoolView(pool=POOL, states={NodeState.READY: 2}), []),
     ],
 )
 def test_a_pool_below_its_level_is_a_problem_unless_it_is_filled(
-    pool: PoolOverview, found: list[tuple[Health, str]]
+    pool: PoolView, found: list[tuple[Health, str]]
 ) -> None:
     assert alarms(pool) == found
 
@@ -67,8 +67,8 @@ def test_a_lack_of_unknown_age_is_as_old_as_the_publication() -> None:
     ("pools", "found"),
     [
         ((), []),
-        ((PoolOverview(pool=NodePool("attic", POOL.mechanism), states={}),), []),
-        ((PoolOverview(pool=POOL, states={}),), [(Health.WARNING, "no worker of the pools runs")]),
+        ((PoolView(pool=NodePool("attic", POOL.mechanism), states={}),), []),
+        ((PoolView(pool=POOL, states={}),), [(Health.WARNING, "no worker of the pools runs")]),
         (
             (lacking(ShortageCause.NO_WORKER, 1), lacking(ShortageCause.NO_WORKER, 40)),
             [(Health.CRITICAL, "no worker of the pools runs; below their levels: web, web")],
@@ -79,9 +79,7 @@ def test_a_lack_of_unknown_age_is_as_old_as_the_publication() -> None:
         ),
     ],
 )
-def test_pools_with_a_level_need_a_worker(
-    pools: tuple[PoolOverview, ...], found: list[tuple[Health, str]]
-) -> None:
+def test_pools_with_a_level_need_a_worker(pools: tuple[PoolView, ...], found: list[tuple[Health, str]]) -> None:
     assert alarms(*pools, workers=()) == found
 
 

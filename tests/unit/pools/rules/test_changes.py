@@ -6,8 +6,8 @@ import pytest
 
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.listing import SessionStep, level_changes, node_changes, session_changes
 from zkdeployment.pools.rules.node import NodeState, fail
-from zkdeployment.pools.rules.overview import SessionStep, level_changes, node_changes, session_changes
 from zkdeployment.pools.rules.snapshot import NodesSpec, PoolReading, PoolSnapshot, TenantSession
 
 READY = make_node(1, changed=2.0, pool="metal", hostname="n1.example")

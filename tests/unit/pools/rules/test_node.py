@@ -13,6 +13,7 @@ from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedE
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.listing import pool_views
 from zkdeployment.pools.rules.node import (
     NODE_TRANSITIONS,
     NewPoolNode,
@@ -35,10 +36,9 @@ from zkdeployment.pools.rules.node import (
     shown,
     split_values,
 )
-from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.queue import RequestRefusal, reserve
 from zkdeployment.pools.rules.snapshot import NodesSpec, PoolSnapshot
-from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps, plan_filling, surplus
+from zkdeployment.pools.rules.work import PoolFacts, PoolSources, next_steps, plan_filling, surplus
 from zkdeployment.service.users.user import Role
 
 
@@ -248,8 +248,8 @@ def test_a_node_that_does_not_answer_is_not_lent_not_counted_and_replaced():
     request = make_request(9, tenant, NodesSpec("web", 1))
     refused = reserve(request, lending_facts(configuration, tenant, [SILENT], 2000.0))
     assert isinstance(refused, RequestRefusal)
-    (overview,) = pool_overviews(configuration, PoolSnapshot({1: SILENT}))
-    assert (overview.ready, overview.unreachable) == (0, 1)
+    (view,) = pool_views(configuration, PoolSnapshot({1: SILENT}))
+    assert (view.ready, view.unreachable) == (0, 1)
     unused = replace(NODE, id=2, state=NodeState.UNUSED, pool=None, host="h2")
     assert [node.id for node in plan_filling(POOL, [SILENT, unused], 2000.0, roles={"h2": "spare"}).taken] == [2]
     assert surplus(POOL, [SILENT, replace(NODE, id=2)], ()) == ()
@@ -277,9 +277,7 @@ def test_a_damaged_record_of_a_silence_begins_anew():
 def test_no_node_fails_if_no_node_at_all_answers(answers):
     other = replace(NODE, id=2, host="h2")
     sources = PoolSources(PoolConfiguration({"web": replace(POOL, fill_level=5)}))
-    seen = PoolObservation(
-        sources, PoolSnapshot({1: SILENT, 2: other, 3: replace(NODE, id=3)}, claimed={3}), 5000.0
-    )
+    seen = PoolFacts(sources, PoolSnapshot({1: SILENT, 2: other, 3: replace(NODE, id=3)}, claimed={3}), 5000.0)
     probes = {1: "no route", 2: "" if answers else "no route", 3: "no route", 4: "gone"}
     steps = [step for step in next_steps(replace(seen, probes=probes)) if step.event == "node-probed"]
     states = {node.id: (node.state, node.is_ready) for step in steps for node in step.change.nodes}

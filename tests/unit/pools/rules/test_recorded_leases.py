@@ -9,7 +9,7 @@ from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechan
 from zkdeployment.pools.rules.host_lease import RecordedLease
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.snapshot import NodesSpec, PoolSnapshot, TenantSession
-from zkdeployment.pools.rules.work import PoolObservation, PoolSources, recorded_leases
+from zkdeployment.pools.rules.work import PoolFacts, PoolSources, recorded_leases
 from zkdeployment.service.users.user import Role, User
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"))
@@ -30,7 +30,7 @@ def leases(
     hosts = {} if idle is None else {"h1": Host(Identity("h1", "h1", "evil"), idle_role=idle)}
     sources = PoolSources(PoolConfiguration({"web": WEB}), {tenant.id: tenant}, hosts)
     return recorded_leases(
-        PoolObservation(sources, PoolSnapshot({1: node, 2: machine}, {9: replace(SESSION, ssh_key=ssh_key)}), 50.0)
+        PoolFacts(sources, PoolSnapshot({1: node, 2: machine}, {9: replace(SESSION, ssh_key=ssh_key)}), 50.0)
     )
 
 

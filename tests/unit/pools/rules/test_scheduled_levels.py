@@ -9,9 +9,9 @@ import pytest
 
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
-from zkdeployment.pools.rules.overview import pool_overviews
+from zkdeployment.pools.rules.listing import pool_views
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
-from zkdeployment.pools.rules.work import PoolObservation, PoolSources, at_time, next_steps, surplus
+from zkdeployment.pools.rules.work import PoolFacts, PoolSources, at_time, next_steps, surplus
 from zkdeployment.strategies.strategy import Window
 
 WORK = ScheduledLevel(Window(frozenset(range(5)), 8 * 60, 18 * 60, "Europe/Berlin"), 5)
@@ -41,15 +41,15 @@ def test_the_first_open_window_decides_the_level_in_its_time_zone(time: str, lev
 
 def test_the_level_in_force_is_recorded_and_all_others_show_it() -> None:
     now = moment("2027-01-04 08:00")
-    observation = PoolObservation(PoolSources(at_time(CONFIGURATION, now)), PoolSnapshot(), now)
-    (step,) = (step for step in next_steps(observation) if step.change.filling)
+    facts = PoolFacts(PoolSources(at_time(CONFIGURATION, now)), PoolSnapshot(), now)
+    (step,) = (step for step in next_steps(facts) if step.change.filling)
     record = step.change.filling["web"]
     assert record.level == 5
-    (overview,) = pool_overviews(CONFIGURATION, PoolSnapshot(filling={"web": record}))
-    assert overview.level == 5
-    assert overview.shortage is not None
-    assert overview.shortage.missing == 5
-    (plain,) = pool_overviews(CONFIGURATION, PoolSnapshot(filling={"web": FillingRecord()}))
+    (view,) = pool_views(CONFIGURATION, PoolSnapshot(filling={"web": record}))
+    assert view.level == 5
+    assert view.shortage is not None
+    assert view.shortage.missing == 5
+    (plain,) = pool_views(CONFIGURATION, PoolSnapshot(filling={"web": FillingRecord()}))
     assert plain.level == 2
 
 

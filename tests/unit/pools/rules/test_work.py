@@ -27,7 +27,7 @@ from zkdeployment.pools.rules.snapshot import (
     TenantSession,
 )
 from zkdeployment.pools.rules.work import (
-    PoolObservation,
+    PoolFacts,
     PoolSources,
     TaskKind,
     WorkStep,
@@ -79,7 +79,7 @@ def observe(
     maintenance: Collection[str] = (),
     now: float = 50.0,
     reuse: dict[str, dict[str, int | str]] | None = None,
-) -> PoolObservation:
+) -> PoolFacts:
     sources = PoolSources(
         PoolConfiguration({pool.name: pool for pool in pools}),
         {tenant.id: tenant},
@@ -93,7 +93,7 @@ def observe(
         filling=_known_fillings(nodes, pools) if filling is None else filling,
         hosts=known_hosts or {},
     )
-    return PoolObservation(sources, read, now, reuse or {})
+    return PoolFacts(sources, read, now, reuse or {})
 
 
 def _known_fillings(nodes: tuple[PoolNode, ...], pools: tuple[NodePool, ...]) -> dict[str, FillingRecord]:
@@ -103,8 +103,8 @@ def _known_fillings(nodes: tuple[PoolNode, ...], pools: tuple[NodePool, ...]) ->
     return {name: replace(record, below_since=40.0 if name in below else None) for name, record in KNOWN.items()}
 
 
-def steps(observation: PoolObservation) -> list[WorkStep]:
-    return list(next_steps(observation))
+def steps(facts: PoolFacts) -> list[WorkStep]:
+    return list(next_steps(facts))
 
 
 def states(step: WorkStep) -> dict[int, str]:
@@ -136,11 +136,11 @@ def test_a_clock_that_is_ahead_prolongs_no_session_and_no_wait() -> None:
     assert steps(observe(leased, **{**given, "sessions": (seen,)}, now=10)) == []
     waiting = SessionRequest(id=4, tenant=7, specs=(), created_at=9 + day, expires_at=60 + day)
     ended = replace(waiting.ended("cancelled", 9 + day), id=5)
-    observation = observe(now=10)
-    read = replace(observation.snapshot, waiting={4: waiting, 5: ended})
-    corrected = next(next_steps(replace(observation, snapshot=read)))
+    facts = observe(now=10)
+    read = replace(facts.snapshot, waiting={4: waiting, 5: ended})
+    corrected = next(next_steps(replace(facts, snapshot=read)))
     assert corrected.change == PoolChange(waiting=(replace(waiting, created_at=10, expires_at=61),))
-    near = [step.event for step in next_steps(replace(observation, snapshot=read, now=day))]
+    near = [step.event for step in next_steps(replace(facts, snapshot=read, now=day))]
     assert "request-time-corrected" not in near
 
 

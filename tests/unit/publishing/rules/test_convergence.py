@@ -32,7 +32,7 @@ from zkdeployment.publishing.rules.convergence import (
     is_under_way,
     refusal,
 )
-from zkdeployment.publishing.rules.decision import Ancestry, Observation, Publish, Wait, decide
+from zkdeployment.publishing.rules.decision import Ancestry, PublicationFacts, Publish, Wait, decide
 from zkdeployment.strategies.state import Ending
 
 AT_R2, AT_R1, NEW = (make_host(name, version) for name, version in (("a", "r2"), ("b", "r1"), ("c", None)))
@@ -48,8 +48,8 @@ def snapshot(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Clus
 
 def decision_on(seen: PublicationSnapshot, tip: str, *, force: bool = False) -> type:
     """Return the kind of the decision on a tip with the right ancestry."""
-    observation = Observation(seen, tip, lambda: seen, lambda _before: Ancestry(Origin("me", "x", 1.0)))
-    return type(decide(observation, SyncOptions(force=force)))
+    facts = PublicationFacts(seen, tip, lambda: seen, lambda _before: Ancestry(Origin("me", "x", 1.0)))
+    return type(decide(facts, SyncOptions(force=force)))
 
 
 def test_a_host_with_an_unfinished_deployment_blocks_convergence_whatever_its_former_version():

@@ -16,7 +16,7 @@ from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, 
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
 from zkdeployment.publishing.rules.decision import (
     Ancestry,
-    Observation,
+    PublicationFacts,
     Publish,
     Refuse,
     UpToDate,
@@ -44,10 +44,10 @@ def unread(*_arguments: object) -> NoReturn:
 
 def observed(
     snapshot: PublicationSnapshot, tip: Revision = "r2", ancestry: Ancestry | None = None, **values: bool
-) -> Observation:
-    """Return the observation of a fleet; the ancestry of the tip is never read if there is none."""
+) -> PublicationFacts:
+    """Return the facts about a fleet; the ancestry of the tip is never read if there is none."""
     read: Callable[[Revision | None], Ancestry] = unread if ancestry is None else lambda _before: ancestry
-    return Observation(snapshot, tip, lambda: snapshot, read, **values)
+    return PublicationFacts(snapshot, tip, lambda: snapshot, read, **values)
 
 
 def host(host_id: str, version: str | None) -> Host:
@@ -138,7 +138,7 @@ def test_a_tip_is_up_to_date_if_its_publication_was_completed(cluster, tip, publ
 
 
 def test_in_an_idle_cycle_neither_hosts_nor_history_are_read():
-    idle = Observation(PublishedState(Cluster(A), Published(A)), A, unread, unread)
+    idle = PublicationFacts(PublishedState(Cluster(A), Published(A)), A, unread, unread)
     assert decide(idle, SyncOptions()) == UpToDate()
 
 
@@ -224,7 +224,9 @@ class TestAncestry:
             return Ancestry(ORIGIN)
 
         snapshot = PublicationSnapshot(Cluster(A), Published(A))
-        decide(Observation(snapshot, tip, lambda: snapshot, read), SyncOptions(force=True, overrides=overrides))
+        decide(
+            PublicationFacts(snapshot, tip, lambda: snapshot, read), SyncOptions(force=True, overrides=overrides)
+        )
         assert asked == [before]
 
 

@@ -11,12 +11,12 @@ from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentI
 from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord, IntentSnapshot
-from zkdeployment.intents.rules.overview import (
-    IntentOverview,
+from zkdeployment.intents.rules.listing import (
+    ListedIntent,
     content_difference,
     difference_to_json,
-    find_overview,
-    intent_overviews,
+    find_listed_intent,
+    listed_intents,
 )
 
 CONTENT = IntentContent({"apps": {"front": ["/p1/front"]}}, {"/p1/front": {"version": "1"}})
@@ -32,16 +32,16 @@ RECORD = IntentRecord(SHOP, IntentState.APPROVED, (INSTANCE,), CONTENT, CONTENT)
 
 def test_an_intent_is_shown_in_its_published_form_and_in_its_form_at_the_tip() -> None:
     tip = {AMS.subject: IntentSnapshot(AMS, OTHER), SHOP.subject: IntentSnapshot(SHOP, OTHER)}
-    group, cluster = intent_overviews([RECORD], tip)
+    group, cluster = listed_intents([RECORD], tip)
     assert (group.published_state, group.tip_state) == (IntentState.APPROVED, IntentState.CREATED)
     assert (cluster.published_state, cluster.tip_state) == (None, IntentState.CREATED)
-    assert find_overview((group, cluster), AMS.subject) is cluster
+    assert find_listed_intent((group, cluster), AMS.subject) is cluster
     with pytest.raises(NotFoundError, match="there is no intent p1/other"):
-        find_overview((group, cluster), ("p1", "other"))
+        find_listed_intent((group, cluster), ("p1", "other"))
 
 
 def test_programs_get_the_document_and_whether_its_content_is_the_approved_one() -> None:
-    assert IntentOverview(RECORD, None).to_json() == {
+    assert ListedIntent(RECORD, None).to_json() == {
         "subject": "p1/store/v1/shop",
         "state": "Approved",
         "tip_state": None,
@@ -61,15 +61,15 @@ def test_programs_get_the_document_and_whether_its_content_is_the_approved_one()
             },
         },
     }
-    changed = IntentOverview(RECORD, IntentSnapshot(SHOP, OTHER)).to_json()
+    changed = ListedIntent(RECORD, IntentSnapshot(SHOP, OTHER)).to_json()
     assert (changed["state"], changed["tip_state"], changed["is_approved"]) == ("Approved", "Created", False)
 
 
 def test_the_approved_content_is_known_if_that_approval_was_published() -> None:
-    assert IntentOverview(RECORD, None).approved_content == CONTENT
+    assert ListedIntent(RECORD, None).approved_content == CONTENT
     newer = replace(SHOP, approval=replace(APPROVAL, content=OTHER.digest))
-    assert IntentOverview(RECORD, IntentSnapshot(newer, OTHER)).approved_content is None
-    assert IntentOverview(None, IntentSnapshot(SHOP, CONTENT)).approved_content is None
+    assert ListedIntent(RECORD, IntentSnapshot(newer, OTHER)).approved_content is None
+    assert ListedIntent(None, IntentSnapshot(SHOP, CONTENT)).approved_content is None
 
 
 RULES = (ApprovalRule("/p1", 2, ("alice@example.com", "bob@example.com"), 30),)
@@ -78,7 +78,7 @@ RULES = (ApprovalRule("/p1", 2, ("alice@example.com", "bob@example.com"), 30),)
 def counted(state: IntentState = IntentState.APPROVED, content: IntentContent = CONTENT) -> list[str]:
     """Return how many approvals the shop has that Alice signed."""
     signed = replace(SHOP, state=state, approval=replace(APPROVAL, signature="s", instance=100))
-    approvals = IntentOverview(None, IntentSnapshot(signed, content), RULES).approvals
+    approvals = ListedIntent(None, IntentSnapshot(signed, content), RULES).approvals
     return [f"{count} until {count.expires}" for count in approvals]
 
 
@@ -88,7 +88,7 @@ def test_the_approvals_of_the_present_content_are_counted() -> None:
     assert counted() == [f"{some} until {100 + 30 * 86_400}"]
     assert counted(IntentState.INSTANTIATED) == [f"{some} until None"]
     assert counted(IntentState.TERMINATED) == counted(content=OTHER) == [none]
-    unsigned = IntentOverview(RECORD, None, RULES)
+    unsigned = ListedIntent(RECORD, None, RULES)
     assert [f"{count} until None" for count in unsigned.approvals] == [none]
     assert unsigned.to_json()["approvals"] == [
         {
@@ -103,8 +103,8 @@ def test_the_approvals_of_the_present_content_are_counted() -> None:
 
 
 def test_approvals_are_not_counted_without_rules_or_for_clusters() -> None:
-    assert IntentOverview(RECORD, None).approvals == ()
-    assert IntentOverview(None, IntentSnapshot(AMS, CONTENT), RULES).approvals == ()
+    assert ListedIntent(RECORD, None).approvals == ()
+    assert ListedIntent(None, IntentSnapshot(AMS, CONTENT), RULES).approvals == ()
 
 
 OLD = IntentContent(

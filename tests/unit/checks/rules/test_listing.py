@@ -12,8 +12,7 @@ from zkdeployment.checks.rules.instance import (
     InstanceKey,
     config_id,
 )
-from zkdeployment.checks.rules.monitoring_system import SystemContact
-from zkdeployment.checks.rules.overview import (
+from zkdeployment.checks.rules.listing import (
     CheckDrift,
     DroppedResult,
     InstanceFilter,
@@ -33,6 +32,7 @@ from zkdeployment.checks.rules.overview import (
     waiting_since,
     with_report,
 )
+from zkdeployment.checks.rules.monitoring_system import SystemContact
 
 
 def version(number, state, changed=10.0, reason=""):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class IntentOverview:
+class ListedIntent:
     """One intent: its record in the last publication, and its state at the tip of the branch.
 
     ``record`` is ``None`` for an intent that was never published, ``tip`` for an intent that is not at the tip, or
@@ -101,22 +101,22 @@ class IntentOverview:
         }
 
 
-def intent_overviews(
+def listed_intents(
     records: Iterable[IntentRecord],
     tip: Mapping[IntentSubject, IntentSnapshot],
     rules: Sequence[ApprovalRule] | None = None,
-) -> tuple[IntentOverview, ...]:
+) -> tuple[ListedIntent, ...]:
     """Return all intents that are published or at the tip, sorted: groups by project, then clusters."""
     published = {record.intent.subject: record for record in records}
     subjects = sorted({*published, *tip}, key=lambda subject: (-len(subject), subject))
-    return tuple(IntentOverview(published.get(subject), tip.get(subject), rules) for subject in subjects)
+    return tuple(ListedIntent(published.get(subject), tip.get(subject), rules) for subject in subjects)
 
 
-def find_overview(overviews: Iterable[IntentOverview], subject: IntentSubject) -> IntentOverview:
+def find_listed_intent(intents: Iterable[ListedIntent], subject: IntentSubject) -> ListedIntent:
     """Return the intent of a subject; raises ``NotFoundError`` if it does not exist."""
-    for overview in overviews:
-        if overview.intent.subject == subject:
-            return overview
+    for listed in intents:
+        if listed.intent.subject == subject:
+            return listed
     raise NotFoundError(
         f"there is no intent {subject_text(subject)}: expected one of those that 'zkdeployment intent list' shows"
     )
@@ -181,21 +181,21 @@ class ContentComparison:
         }
 
 
-def compare_content(overview: IntentOverview) -> ContentComparison:
+def compare_content(listed: ListedIntent) -> ContentComparison:
     """Compare the content of a group with the last approved one; raises ``RefusedError`` for a cluster.
 
     Without a published approval, the whole content counts as new.
     """
-    intent, content = overview.intent, overview.snapshot.content
+    intent, content = listed.intent, listed.snapshot.content
     if isinstance(intent, ClusterIntents):
         raise RefusedError(
             f"{subject_text(intent.subject)} is a cluster: clusters are applied without an approval; expected a"
             " group, PROJECT/APP/VERSION/NAME"
         )
-    approved, remark = overview.approved_content, ""
-    if overview.snapshot.is_approved:
+    approved, remark = listed.approved_content, ""
+    if listed.snapshot.is_approved:
         approved = content
-    elif overview.approval is None:
+    elif listed.approval is None:
         remark = f"{subject_text(intent.subject)} was never approved: the whole content is new"
     elif approved is None:
         remark = "the approved content was never published, so that the whole content is shown"
@@ -203,8 +203,8 @@ def compare_content(overview: IntentOverview) -> ContentComparison:
         intent.subject,
         content,
         approved or EMPTY_CONTENT,
-        overview.approval,
-        overview.snapshot.is_approved,
+        listed.approval,
+        listed.snapshot.is_approved,
         remark,
     )
 
@@ -217,4 +217,4 @@ def compare_before_approval(record: IntentRecord | None, snapshot: IntentSnapsho
     intent, published = snapshot.intent, None if record is None else record.intent.approval
     if isinstance(intent, DeploymentIntentGroup):
         snapshot = replace(snapshot, intent=replace(intent, approval=published))
-    return compare_content(IntentOverview(record, snapshot))
+    return compare_content(ListedIntent(record, snapshot))

@@ -14,16 +14,16 @@ from zkdeployment.pools.documents import (
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
-from zkdeployment.pools.rules.overview import (
+from zkdeployment.pools.rules.listing import (
     PoolShortage,
     ShortageCause,
     failure_of,
     pool_nodes,
-    pool_overviews,
-    session_overviews,
+    pool_views,
     session_view_to_json,
+    session_views,
 )
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import FillingRecord, LeasedNode, NodesSpec, PoolSnapshot, TenantSession
 
 METAL = NodePool("metal", AnsibleMechanism("/srv", Playbook("up.yml")), fill_level=2)
@@ -55,8 +55,8 @@ def shortage(
         filling={} if record is None else {pool.name: record},
         workers=workers,
     )
-    (overview,) = pool_overviews(PoolConfiguration({pool.name: pool}), snapshot)
-    return overview.shortage
+    (view,) = pool_views(PoolConfiguration({pool.name: pool}), snapshot)
+    return view.shortage
 
 
 READY, PROVISIONING, DEPLOYED = NodeState.READY, NodeState.PROVISIONING, NodeState.DEPLOYED
@@ -119,7 +119,7 @@ def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> 
         filling={"metal": FillingRecord(1, 40, "no answer")},
         workers=("w1",),
     )
-    (pool,) = pool_overviews(PoolConfiguration({"metal": METAL}), snapshot)
+    (pool,) = pool_views(PoolConfiguration({"metal": METAL}), snapshot)
     assert [pool.to_json()] == [
         {
             "name": "metal",
@@ -148,7 +148,7 @@ def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> 
 
 def test_a_session_has_the_name_of_its_tenant_and_the_nodes_that_it_still_has() -> None:
     snapshot = PoolSnapshot({2: node(2, DEPLOYED, session=9), 3: node(3, READY)}, {9: SESSION})
-    known, unknown = session_overviews([SESSION, replace(SESSION, id=10, tenant=6)], snapshot, {5: "ci"})
+    known, unknown = session_views([SESSION, replace(SESSION, id=10, tenant=6)], snapshot, {5: "ci"})
     assert (known.tenant, unknown.tenant) == ("ci", "tenant 6")
     assert session_view_to_json(known) == {
         "id": 9,

@@ -54,7 +54,7 @@ class PoolShortage(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOverview(Record):
+class PoolView(Record):
     """A pool and the number of its nodes in each state.
 
     ``shortage`` is ``None`` for a pool at its level, or without a level. ``failures`` is the number of failures of
@@ -136,7 +136,7 @@ class SessionView:
 class PoolsStatus:
     """All pools by name, the failed nodes by id, and the names of the workers that run."""
 
-    pools: tuple[PoolOverview, ...] = ()
+    pools: tuple[PoolView, ...] = ()
     failed: tuple[PoolNode, ...] = ()
     workers: tuple[str, ...] = ()
 
@@ -149,15 +149,15 @@ class PoolsStatus:
 def pools_status(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> PoolsStatus:
     """Return the status of all pools."""
     failed = tuple(node for node in pool_nodes(snapshot) if node.state is NodeState.FAILED)
-    return PoolsStatus(pool_overviews(configuration, snapshot), failed, snapshot.workers)
+    return PoolsStatus(pool_views(configuration, snapshot), failed, snapshot.workers)
 
 
-def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> tuple[PoolOverview, ...]:
+def pool_views(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> tuple[PoolView, ...]:
     """Return all pools by name."""
-    return tuple(_overview(pool, snapshot) for _, pool in sorted(configuration.pools.items()))
+    return tuple(_view(pool, snapshot) for _, pool in sorted(configuration.pools.items()))
 
 
-def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
+def find_pool(name: str, pools: Iterable[PoolView]) -> PoolView:
     """Return the pool with a name; raises ``NotFoundError`` with the existing names."""
     known = {pool.name: pool for pool in pools}
     if name not in known:
@@ -166,7 +166,7 @@ def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
     return known[name]
 
 
-def session_overviews(
+def session_views(
     sessions: Iterable[TenantSession], snapshot: PoolSnapshot, tenants: Mapping[int, str]
 ) -> tuple[SessionView, ...]:
     """Return sessions by id, active or ended; ``tenants`` are the names of users by id."""
@@ -203,12 +203,12 @@ def ssh_command(node: LeasedNode) -> str:
     return f"ssh root@{node.ipaddr or node.hostname}"
 
 
-def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
+def _view(pool: NodePool, snapshot: PoolSnapshot) -> PoolView:
     nodes = pool_nodes(snapshot, pool.name)
     record = snapshot.filling.get(pool.name)
     if pool.schedule and record is not None and record.level is not None:
         pool = replace(pool, fill_level=record.level)
-    found = PoolOverview(
+    found = PoolView(
         pool=pool,
         states=Counter(node.state for node in nodes),
         unreachable=sum(node.state is NodeState.READY and not node.is_ready for node in nodes),
@@ -224,7 +224,7 @@ def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
 
 
 def _cause(
-    found: PoolOverview, missing: int, record: FillingRecord | None, *, has_worker: bool
+    found: PoolView, missing: int, record: FillingRecord | None, *, has_worker: bool
 ) -> tuple[ShortageCause, str]:
     """Return the first cause that applies, with a clause for people."""
     if not has_worker:
@@ -243,7 +243,7 @@ def _cause(
     return ShortageCause.NO_NODES, "; ".join((wanted, *_under_way(found)))
 
 
-def _under_way(found: PoolOverview) -> Iterable[str]:
+def _under_way(found: PoolView) -> Iterable[str]:
     """Yield the work in progress on the nodes of a pool that lacks nodes."""
     for count, work in (
         (found.provisioning, "being provisioned"),
@@ -373,8 +373,8 @@ class PoolLevelChange:
     """A pool whose numbers of nodes changed; ``None`` stands for a pool that is not published."""
 
     name: str
-    before: PoolOverview | None
-    after: PoolOverview | None
+    before: PoolView | None
+    after: PoolView | None
 
     def to_json(self) -> dict[str, Value]:
         """Return the change without the pool's name; ``missing`` is 0 at or above the level."""
@@ -389,7 +389,7 @@ class PoolLevelChange:
 
 def level_changes(before: PoolReading, after: PoolReading) -> Iterator[PoolLevelChange]:
     """Yield the pools whose level or numbers of nodes changed, by name."""
-    old, new = _overviews(before), _overviews(after)
+    old, new = _views(before), _views(after)
     for name in sorted(old.keys() | new.keys()):
         former, present = old.get(name), new.get(name)
         if _levels(former) != _levels(present):
@@ -419,19 +419,19 @@ def node_changes(before: PoolReading, after: PoolReading) -> Iterator[NodeChange
             yield NodeChange(known, None if former is None else former.state, None if node is None else node.state)
 
 
-def _overviews(reading: PoolReading) -> dict[str, PoolOverview]:
-    return {pool.name: pool for pool in pool_overviews(reading.configuration, reading.snapshot)}
+def _views(reading: PoolReading) -> dict[str, PoolView]:
+    return {pool.name: pool for pool in pool_views(reading.configuration, reading.snapshot)}
 
 
-def _levels(pool: PoolOverview | None) -> object:
+def _levels(pool: PoolView | None) -> object:
     return None if pool is None else (pool.level, _counts(pool), pool.shortage)
 
 
-def _counts(pool: PoolOverview) -> dict[str, Value]:
+def _counts(pool: PoolView) -> dict[str, Value]:
     return {name: getattr(pool, name) for name in ("ready", "provisioning", "leased", "deprovisioning", "failed")}
 
 
-def _missing(pool: PoolOverview | None) -> int:
+def _missing(pool: PoolView | None) -> int:
     return 0 if pool is None or pool.shortage is None else pool.shortage.missing
 
 
@@ -503,7 +503,7 @@ def pool_alarms(pools: PoolsStatus, times: AlarmTimes) -> Iterator[tuple[Health,
 
 
 def _missing_worker(
-    below: list[tuple[PoolOverview, PoolShortage]], now: float, published_for: float, limits: HealthLimits
+    below: list[tuple[PoolView, PoolShortage]], now: float, published_for: float, limits: HealthLimits
 ) -> tuple[Health, str]:
     """Return the problem of pools without any worker; the oldest lack of nodes decides the severity."""
     since = min((now - published_for if lack.since is None else lack.since for _, lack in below), default=now)
@@ -512,7 +512,7 @@ def _missing_worker(
     return max(health, Health.WARNING), f"no worker of the pools runs{lacking}"
 
 
-def _severity(pool: PoolOverview, shortage: PoolShortage, lasting: float, limits: HealthLimits) -> Health:
+def _severity(pool: PoolView, shortage: PoolShortage, lasting: float, limits: HealthLimits) -> Health:
     health, _ = limits.judge(lasting / 60)
     match shortage.cause:
         case ShortageCause.FAILURES if pool.failures >= _FAILURES:
