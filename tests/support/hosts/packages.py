@@ -41,8 +41,10 @@ mkdir -p %{{buildroot}}/opt/{directory}
 {script}
 {library}
 echo {version} > %{{buildroot}}/opt/{directory}/version
+{image}
 %files
 /opt/{directory}
+{image_entry}
 {scriptlets}
 """
 
@@ -51,6 +53,10 @@ mkdir -p %{{buildroot}}/opt/{name}/bin
 echo deploy {version} > %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 chmod 755 %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 """
+
+#: A file that the package only reserves space for, as kernels do for the image that their scriptlets make.
+_IMAGE = "mkdir %{{buildroot}}/boot && head -c {size} /dev/zero > %{{buildroot}}/boot/{name}-{version}.img"
+_IMAGE_ENTRY = "%ghost /boot/{name}-{version}.img"
 
 #: Writes the header of a library. rpm gives the package a colour, because the file can be executed.
 _LIBRARY = """\
@@ -81,7 +87,8 @@ class AvailablePackage:
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
     ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
     has a deploy script. ``fails`` is the section of a scriptlet that fails, ``trigger`` the name of the package
-    whose installation triggers that scriptlet. A package for ``arch`` other than ``noarch`` has a library, at the
+    whose installation triggers that scriptlet. ``image`` is the size in bytes of the file that a scriptlet would
+    make in ``/boot``. A package for ``arch`` other than ``noarch`` has a library, at the
     same path for all architectures.
     """
 
@@ -98,6 +105,7 @@ class AvailablePackage:
     slow: bool = False
     directory: str | None = None
     script: bool = False
+    image: int = 0
     arch: str = "noarch"
     signature: str = "good"
 
@@ -127,15 +135,17 @@ class AvailablePackage:
             scriptlets.append(_FAILING.format(section=self.fails, trigger=f"-- {place}" if self.trigger else ""))
         is_library, isa = self.arch != "noarch", _ISA[word_size(self.arch)]
         spec = directory / f"{self.package.nevra}.spec"
+        names = {"name": self.name, "version": self.version}
         text = _SPEC.format(
-            name=self.name,
+            **names,
             directory=self.directory or self.name,
-            version=self.version,
             release=self.release,
-            script=_SCRIPT.format(name=self.name, version=self.version) if self.script else "",
+            script=_SCRIPT.format(**names) if self.script else "",
             library=_LIBRARY.format(directory=self.directory or self.name, word=2 if "64" in isa else 1)
             if is_library
             else "",
+            image=_IMAGE.format(size=self.image, **names) if self.image else "",
+            image_entry=_IMAGE_ENTRY.format(**names) if self.image else "",
             tags="\n".join(tags) or "# no more tags",
             scriptlets="\n".join(scriptlets),
         )

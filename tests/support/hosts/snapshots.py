@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.hosts.packages import AvailablePackage
+from support.hosts.repositories import publish_modules
 from support.hosts.rpms import made_once
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 OLD, NEW, BROKEN = "2026-10-16", "2026-11-20", "2026-12-18"
+
+#: A release whose kernel needs much space in /boot, whose tool requires a module, and which replaces bash.
+IMPOSSIBLE = "2027-01-15"
 
 KERNEL = "installonlypkg(kernel)"
 
@@ -36,6 +40,14 @@ SNAPSHOTS = {
         AvailablePackage(name="successor", version="2.0", obsoletes=("former < 2",)),
     ),
     BROKEN: (AvailablePackage(name="bash", version="5.3", fails="pre"),),
+    IMPOSSIBLE: (
+        AvailablePackage(
+            name="kernel-core", version="5.14.3", provides=(KERNEL,), directory="kernel-3", image=4 << 20
+        ),
+        AvailablePackage(name="tool", version="1.2", requires={"part": "2.0"}),
+        AvailablePackage(name="part", version="2.0"),
+        AvailablePackage(name="shell", version="1.0", obsoletes=("bash",)),
+    ),
 }
 
 _ADVISORY = """\
@@ -60,6 +72,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for offer in offers:
                 offer.build(place)
             subprocess.run(["createrepo_c", "-q", place], check=True)
+        publish_modules(directory / IMPOSSIBLE, "part-0:2.0-1.noarch")
         advisory = directory / "updateinfo.xml"
         advisory.write_text(_ADVISORY, encoding="utf-8")
         subprocess.run(

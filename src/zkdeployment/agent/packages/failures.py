@@ -76,9 +76,9 @@ class _Rule:
 
 
 _LOCKED = _Rule(
-    # dnf 5 does not report the reason if rpm's lock is held.
+    # dnf 5 does not report the reason if rpm's lock is held; a warning about signatures may follow.
     r".*(already locked by|can't create transaction lock|Failed to obtain rpm transaction lock).*"
-    r"|.*Rpm transaction failed\.\s*\Z",
+    r"|.*Rpm transaction failed\.\s*(?:^Warning: .*\s*)*\Z",
     "another program is changing packages: {}; try again after it has finished",
     LockedError,
     retry_helps=True,
@@ -137,7 +137,12 @@ _RULES = (
         retry_helps=True,
     ),
     _Rule(
-        r".*(was pulled into the transaction|protected packages).*",
+        r".*removing the following protected packages.*",
+        "the change would remove a package that dnf protects: {}; exclude the package that replaces it, or end the"
+        " protection in dnf's configuration",
+    ),
+    _Rule(
+        r".*was pulled into the transaction.*",
         "the change would touch a package that is not managed by zkdeployment: {}; change that package by other"
         " means first",
     ),

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
-from zkdeployment.agent.packages.failures import report_disk_errors
+from zkdeployment.agent.packages.failures import UnsolvableError, report_disk_errors
 from zkdeployment.agent.packages.held_packages import held_packages
+from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
+from zkdeployment.agent.rules.hidden import filtered, kept_by_update, with_obstacles
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger
@@ -101,7 +103,10 @@ class SystemUpdates:
     def _prepare_in(
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
     ) -> DnfTransaction:
-        resolved = self._obtain(directory, before, change, names)
+        try:
+            resolved = self._obtain(directory, before, change, names)
+        except UnsolvableError as error:
+            raise UnsolvableError(self._explained(str(error), change, directory)) from error
         after = packages.changed(before, [file.package for file in resolved.files], resolved.removed)
         changes = packages.items(before, after)
         fixed = {item.name for item in changes} & {*change.kept, *matching_names(change.exclude, before)}
@@ -116,6 +121,16 @@ class SystemUpdates:
             wanted=frozenset(item.name for item in changes),
         )
         return self.preparation.tested(transaction) if changes else transaction
+
+    def _explained(self, reason: str, change: SystemChange, directory: Path) -> str:
+        """Return why an update cannot be resolved, with the obstacles of the hidden packages in ``reason``."""
+        options = release_options(self.dnf, self.root, change.release, directory)
+        hidden = hidden_packages(self.dnf, filtered(reason), options=options)
+        left = matching_names((*change.kept, *change.exclude), {package.name for package in hidden})
+        obstacles = {
+            package: kept_by_update() if package.name in left else obstacle for package, obstacle in hidden.items()
+        }
+        return with_obstacles(reason, obstacles)
 
     def _obtain(self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]) -> Resolved:
         """Download an update of the packages ``names`` (empty: all of them), and let rpm test it.
@@ -137,7 +152,7 @@ class SystemUpdates:
         return Resolved(files, self.preparation.downloads.replaced(files, before, [*options, *command]))
 
 
-def matching_names(patterns: Iterable[str], installed: Packages) -> list[str]:
-    """Return the names of installed packages that match any of these patterns, sorted."""
+def matching_names(patterns: Iterable[str], installed: Iterable[str]) -> list[str]:
+    """Return the names of ``installed`` packages that match any of these patterns, sorted."""
     wanted = tuple(patterns)
     return sorted(name for name in installed if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted))

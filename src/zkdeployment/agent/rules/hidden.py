@@ -36,6 +36,12 @@ def exclusion(place: str) -> Obstacle:
     return Obstacle(cause, "; allow the package there, or correct the version in the tree")
 
 
+def kept_by_update() -> Obstacle:
+    """Return the obstacle of a package that an update of the operating system must not change."""
+    cause = ", which the update must not change: exclude or dnf's configuration names it, or a service has it"
+    return Obstacle(cause, "; exclude the packages that require it, too")
+
+
 def disabled_streams(streams: Collection[str]) -> Obstacle:
     """Return the obstacle of a package of module streams that are not enabled, such as ``tools:2``."""
     cause = ", which is only in a module stream that is not enabled"

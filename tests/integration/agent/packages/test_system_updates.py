@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog.testing
 
-from support.hosts.snapshots import BROKEN, NEW, OLD, SNAPSHOTS, definition
+from support.hosts.snapshots import BROKEN, IMPOSSIBLE, NEW, OLD, SNAPSHOTS, definition
+from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.system import SystemChange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.base.system import Extent
@@ -51,21 +52,30 @@ class System:
     def release(self) -> str:
         return (self.root / "etc/dnf/vars/release").read_text(encoding="utf-8").strip()
 
+    def configure(self, text: str) -> None:
+        """Write the main configuration of dnf, which the package manager keeps."""
+        home = self.root / "var/lib/zkdeployment/packages/home"
+        (home / "dnf.conf").write_text(f"[main]\n{text}\n", encoding="utf-8")
+
     def update(self, release: str = NEW, extent: Extent = "all", *, exclude: Sequence[str] = ()) -> None:
         change = SystemChange(release, extent, tuple(exclude), frozenset({"app", "zkdeployment"}))
         self.manager.commit(self.manager.prepare_system(change))
 
 
-@pytest.fixture(
-    params=[pytest.param(True, id="held"), pytest.param(False, id="replayed", marks=pytest.mark.nightly)]
-)
+GENERATION = find_program().generation
+
+#: Whether dnf waits for the order. As a fallback, and with dnf 5, another one replays the transaction.
+WAITS = [pytest.param(True, id="held"), pytest.param(False, id="replayed", marks=pytest.mark.nightly)]
+
+
+@pytest.fixture(params=WAITS if GENERATION == 4 else [False])
 def system(request: pytest.FixtureRequest, tmp_path: Path, snapshots: Path) -> System:
     return System(tmp_path, snapshots, waits=request.param)
 
 
 @pytest.fixture
 def held_system(tmp_path: Path, snapshots: Path) -> System:
-    """A host whose dnf waits between the test of a transaction and the order."""
+    """A host whose dnf waits between the test of a transaction and the order if it can."""
     return System(tmp_path, snapshots, waits=True)
 
 
@@ -170,3 +180,48 @@ def test_a_failed_update_is_rolled_back_and_keeps_its_release(system):
     with pytest.raises(PackageError, match="bash"):
         system.update(BROKEN)
     assert (system.versions, system.release) == (BEFORE, OLD)
+
+
+@pytest.fixture
+def boot(held_system: System) -> Iterator[Path]:
+    """The directory /boot of the host, a file system with less space than the kernel of a release needs."""
+    place = held_system.root / "boot"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+#: Updates to the impossible release: the extent, what is excluded, and the words of the refusal.
+IMPOSSIBLE_UPDATES: Mapping[str, tuple[Extent, Sequence[str], str]] = {
+    "a full /boot": (("kernel*",), (), "the disk is too full: .*kernel-core-5.14.3.* on the /boot filesystem"),
+    "a package of a module": (
+        ("tool",),
+        (),
+        r"part-2.0-1.noarch, which is only in a module stream that is not enabled \(tools:2\)",
+    ),
+    "an excluded package": (("tool",), ("part*",), "part-2.0-1.noarch, which the update must not change: exclude"),
+}
+
+
+@pytest.mark.usefixtures("boot")
+@pytest.mark.parametrize("case", IMPOSSIBLE_UPDATES)
+def test_an_impossible_update_is_refused_with_the_reason_before_the_first_step(held_system, case):
+    extent, exclude, words = IMPOSSIBLE_UPDATES[case]
+    change = SystemChange(IMPOSSIBLE, extent, tuple(exclude))
+    with pytest.raises(PackageError, match=f"cannot update the system to release {IMPOSSIBLE}: .*{words}"):
+        held_system.manager.prepare_system(change)
+    assert (held_system.versions, held_system.release) == (BEFORE, OLD)
+
+
+def test_dnf_decides_whether_a_successor_may_replace_a_protected_package(system):
+    """dnf 4 refuses that; dnf 5 protects packages only from removals without a successor."""
+    system.configure("protected_packages=bash")
+    others = ["kernel*", "tool", "part"]
+    if GENERATION == 4:
+        with pytest.raises(PackageError, match=r"the change would remove a package that dnf protects: .*bash"):
+            system.update(IMPOSSIBLE, exclude=others)
+        assert (system.versions, system.release) == (BEFORE, OLD)
+    else:
+        system.update(IMPOSSIBLE, exclude=others)
+        assert system.versions.keys() == BEFORE.keys() - {"bash"} | {"shell"}

@@ -94,6 +94,21 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
             False,
         ),
         (
+            "Error: \n Problem: The operation would result in removing the following protected packages: systemd",
+            PackageError,
+            "the change would remove a package that dnf protects: Problem: The operation would result in removing",
+            False,
+        ),
+        (
+            (
+                "Running transaction\nTransaction failed: Rpm transaction failed.\n"
+                "Warning: skipped OpenPGP checks for 6 packages from repository: @stored_transaction\n"
+            ),
+            LockedError,
+            "another program is changing packages: Transaction failed: Rpm transaction failed.",
+            True,
+        ),
+        (
             "Error: \n Problem: conflicting requests\n  - nothing provides nix needed by x-1.0-1.noarch",
             UnsolvableError,
             "the packages cannot be installed together: Problem: conflicting requests - nothing provides nix",
