@@ -43,6 +43,7 @@ _OF_THE_FLEET = {
         "user": LazyVerb(".cli.verbs.user", "Add, list and retire users of the service."),
     },
     Subject.AUTHORING: {
+        "init": LazyVerb(".cli.verbs.init", "Write a tree repository to begin with."),
         "lint": LazyVerb(".cli.verbs.lint", "Check tree files."),
         "tree": LazyVerb(".cli.verbs.tree", "Show, read, compare and change the tree."),
     },
@@ -93,6 +94,7 @@ FOREIGN = {
 _BEGINNING = """\
 Begin here:
   zkdeployment sandbox up --hosts 3 --samples   try everything on a fleet within this machine
+  zkdeployment init tree                        begin a fleet of real hosts
   zkdeployment status                           show the fleet that this machine is configured for
   zkdeployment --help                           list all verbs
 """
