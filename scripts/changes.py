@@ -5,7 +5,7 @@
     python scripts/changes.py            # print what the fragments add to the next release
     python scripts/changes.py 1.0.0      # at the release: write CHANGES.rst, and remove the fragments
 
-A fragment is a file ``.changes/NAME.KIND.rst`` with one or more sentences for the users of zkdeployment.
+A fragment is a file ``.changes/NAME.KIND.rst`` with one or two sentences for the users of zkdeployment.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ KINDS = {
     "added": "Added",
     "fixed": "Fixed",
 }
+
+#: The most sentences of a fragment; the manual has the details.
+SENTENCES = 2
 
 RELEASE = re.compile(r"^(\d+(?:\.\d+)+) \((.+)\)\n-+\n", re.MULTILINE)
 
@@ -60,6 +63,9 @@ def _entry(file: Path) -> str:
     text = file.read_text(encoding="utf-8").strip()
     if not text:
         msg = f"{file.name} is empty: expected a sentence for users; write it, or remove the file"
+        raise FragmentError(msg)
+    if (count := len(re.split(r"(?<=[.!?])\s+", text))) > SENTENCES:
+        msg = f"{file.name} is too long: expected at most {SENTENCES} sentences, found {count}; shorten it"
         raise FragmentError(msg)
     return "- " + textwrap.indent(text, "  ").lstrip() + "\n"
 

@@ -49,6 +49,7 @@ class Checkout:
             "gpg.ssh.allowedSignersFile": str(self.signers),
         }.items():
             self.git("config", name, value)
+        (directory / ".changes").mkdir(exist_ok=True)  # git keeps no directory without fragments
         (directory / ".changes/something-new.added.rst").write_text("Something is new.\n")
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "The work of a month")

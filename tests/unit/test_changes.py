@@ -57,12 +57,19 @@ def test_the_unreleased_text_of_the_version_stays_and_fragments_follow_it():
     assert SCRIPT.with_release(unreleased, "0.1.0", "2026-12-01", SECTIONS) == f"{OLDER}\n{SECTIONS}"
 
 
+def test_a_fragment_has_up_to_two_sentences_and_dots_within_words(tmp_path):
+    fragment = tmp_path / "dnf.fixed.rst"
+    fragment.write_text("dnf 5.4 is\nsupported. ``hosts.yaml`` is read by 1.0.0, too!\n")
+    assert SCRIPT.assembled([fragment]).startswith("Fixed\n")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("width.rst", "Text.", "invalid name width.rst: expected NAME.KIND.rst"),
         ("width.better.rst", "Text.", "one of the kinds security, removed, changed, added, fixed"),
         ("width.fixed.rst", "\n", "width.fixed.rst is empty"),
+        ("width.fixed.rst", "Tables fit.\nLines, too. A third.", "expected at most 2 sentences, found 3"),
     ],
 )
 def test_an_invalid_fragment_is_refused_and_nothing_is_changed(root, name, text, message):
