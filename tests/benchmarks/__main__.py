@@ -19,7 +19,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/benchmark",
         description="Run benchmarks and show what they find. The results of full sizes are kept in"
-        " tests/benchmarks/results, and in the tables of README.rst and of the manual's pages on speed and scale.",
+        " tests/benchmarks/results, and in the tables of the manual's pages on speed and scale.",
         epilog="Example: scripts/benchmark --quick publish watches",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)} (default: all)")

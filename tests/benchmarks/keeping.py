@@ -1,4 +1,4 @@
-"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in README and manual.
+"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in the manual.
 
 Each table stands between two comments, such as ``.. speed: the table begins`` and ``.. speed: the table ends``.
 The page on scale has several tables.
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent / "results"
 _TOP = Path(__file__).parents[2]
-README = _TOP / "README.rst"
 MANUAL = _TOP / "etc" / "manual" / "reference" / "speed.rst"
 SCALE = _TOP / "etc" / "manual" / "operations" / "scale.rst"
 
@@ -32,7 +31,6 @@ def keep(
     draw: Callable[[Mapping[str, Sequence[Result]], Path], None],
     *,
     directory: Path = _HERE,
-    readme: Path = README,
     manual: Path = MANUAL,
     scale: Path = SCALE,
 ) -> None:
@@ -48,8 +46,7 @@ def keep(
     results = load(directory)
     (directory / "table.txt").write_text(table(results), encoding="utf-8")
     draw(results, directory / "speed.svg")
-    _replace(readme, "speed: the table", table(highlights(results)))
-    _replace(manual, "speed: the table", table(judged(results)))
+    _replace(manual, "speed: the table", table(highlights(results)))
     for part, rows in scale_page.tables(results).items():
         _replace(scale, f"scale: {part}", grid(*rows))
 
@@ -68,18 +65,14 @@ def load(directory: Path = _HERE) -> dict[str, list[Result]]:
     return {name: [Result(**fields) for fields in part["results"]] for name, part in kept.items()}
 
 
-def judged(by_benchmark: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
-    """Return the results that have an aim, and those without a reference."""
-    return {
-        name: [result for result in results if result.met is not None or result.reference is None]
-        for name, results in by_benchmark.items()
-    }
-
-
 def highlights(by_benchmark: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
-    """Return the results that the README shows."""
+    """Return the results that the manual shows: the most important ones, and those that miss their aim."""
     return {
-        name: [result for result in results if (result.work, result.size, result.against) in HIGHLIGHTS]
+        name: [
+            result
+            for result in results
+            if (result.work, result.size, result.against) in HIGHLIGHTS or result.met is False
+        ]
         for name, results in by_benchmark.items()
     }
 

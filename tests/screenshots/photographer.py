@@ -46,6 +46,7 @@ MANUAL = _PROJECT / "etc/manual/screenshots"
 SHOWN_IN_MANUAL = (
     "fleet-3-converged-1280-light",
     "fleet-300-rolling-1280-light",
+    "fleet-300-rolling-1280-dark",
     "fleet-300-stopped-390-light",
     "fleet-300-away-1280-light",
     "fleet-10000-stopped-1280-dark",
