@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 def life_cycle_table() -> str:
-    """Return the life cycle as a list table: the state, the act, and what the act does."""
-    rows = [(state.value, act.value, _outcome(step)) for (state, act), step in LIFE_CYCLE.items()]
-    return _table(("state", "act", "outcome"), rows)
+    """Return the life cycle as a list table: what each act does in which states."""
+    states: dict[tuple[str, str], list[str]] = {}
+    for (state, act), step in LIFE_CYCLE.items():
+        states.setdefault((act.value, _outcome(step)), []).append(state.value)
+    return _table(
+        ("act", "states", "outcome"), [(act, ", ".join(at), outcome) for (act, outcome), at in states.items()]
+    )
 
 
 def status_tables() -> str:
