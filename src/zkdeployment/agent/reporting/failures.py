@@ -11,7 +11,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.deployment import DeploymentFailure, DeploymentResult
+from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult
 from zkdeployment.base.errors import (
     ConflictError,
     DeniedError,
@@ -119,7 +119,7 @@ class FailureReporter:
             return
         self._show_unreported(failure)
         self._presence.retry_until_reachable(lambda: self._attempt(failure))
-        self._forget()
+        self._forget(failure)
         get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="later")
 
     def _show_unreported(self, failure: Failure) -> None:
@@ -172,7 +172,7 @@ class FailureReporter:
             self._adapters.mailer.send(*failure_mail(failure, output, reported=reported, obsolete=obsolete))
         if not reported:
             self._presence.retry_until_overdue(lambda: self._attempt(failure))
-        self._forget()
+        self._forget(failure)
         self._publish_output(failure.stop, error)
         log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
 
@@ -185,6 +185,7 @@ class FailureReporter:
         output = getattr(error, "tail", "")
         self._adapters.mailer.send(*failure_mail(Failure(stop, failed), output, reported=True, alone=True))
         self._presence.refresh()
+        self._forget_reboots(failed)
         self._publish_output(stop, error)
         get_logger().critical("deployment-failed", reason=stop.reason)
 
@@ -247,12 +248,23 @@ class FailureReporter:
         self._is_kept = True
         return None
 
-    def _forget(self) -> None:
+    def _forget(self, failure: Failure) -> None:
         self._unreported = None
+        self._forget_reboots(failure.failed)  # first, because a failure that is still on disk is reported again
         try:
             self._adapters.run.failure.clear()
         except HostFilesError as error:
             get_logger().error("failure-not-forgotten", reason=str(error))
+
+    def _forget_reboots(self, failed: DeploymentFailure | None) -> None:
+        """Permit the step of a reported failure to reboot the host again after a retry."""
+        if failed is None or failed.path is None or failed.number is None:
+            return
+        system = self._adapters.system
+        try:
+            system.save(system.state().after_failure(Deployment(failed.path, failed.number)))
+        except HostFilesError as error:
+            get_logger().error("reboots-not-forgotten", reason=str(error))
 
     def _record(self, failure: Failure) -> bool:
         """Write a failure to ZooKeeper and return whether it concerns the fleet.

@@ -81,7 +81,7 @@ class HostReboots:
         except ShutdownError:
             raise
         except BaseException:
-            self._withdraw(step.deployment)
+            self._withdraw()
             raise
 
     def _record(self, step: Reboot | Deploy, timeout: int) -> RebootRecord:
@@ -93,8 +93,9 @@ class HostReboots:
         count = state.begun.get(str(step.deployment), 0) + 1
         if count > MAX_REBOOTS:
             raise RebootError(
-                f"{step.title} asks for another reboot after {MAX_REBOOTS} reboots: expected that the host needs"
-                " none any more; see 'zkdeployment why' for the packages that ask for it"
+                f"{step.title} asks for another reboot after {MAX_REBOOTS} reboots, of which"
+                f" {self.boots(step.deployment)} took place: expected that the host needs none any more; see"
+                " 'zkdeployment why' for the packages that ask for it"
             )
         part = self._part()
         record = RebootRecord(
@@ -135,9 +136,15 @@ class HostReboots:
             f" {record.deadline - record.since:.0f} s after {' '.join(self._adapters.system.command)} succeeded"
         )
 
-    def _withdraw(self, deployment: Deployment) -> None:
-        """Forget the reboot of a step that has failed or does not continue."""
-        self.complete(deployment)
+    def _withdraw(self) -> None:
+        """Forget the reboot of a step that has failed or does not continue.
+
+        The reboots before it count until the failure is reported: if the agent dies before that, the next one
+        fails in the same way, and does not begin to count anew.
+        """
+        system = self._adapters.system
+        with failpoints("withdraw-reboot"):
+            system.save(system.state().withdrawn())
         self._retry(lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn")
 
 

@@ -131,9 +131,24 @@ class SystemState(Record):
         subject = str(self.pending.deployment)
         return replace(self, pending=None, boots={**self.boots, subject: self.boots.get(subject, 0) + 1})
 
+    def withdrawn(self) -> SystemState:
+        """Return the state without the reboot under way, which does not take place and does not count."""
+        if self.pending is None:
+            return self
+        begun = {**self.begun, str(self.pending.deployment): self.pending.count - 1}
+        return replace(self, pending=None, begun={name: count for name, count in begun.items() if count})
+
     def completed(self, deployment: Deployment) -> SystemState:
-        """Return the state after the step of a deployment succeeded or failed: its reboots count no more."""
+        """Return the state after the step of a deployment succeeded: its reboots count no more."""
         return self._without(str(deployment))
+
+    def after_failure(self, deployment: Deployment) -> SystemState:
+        """Return the state after the failure of a deployment's step was reported.
+
+        If the step has used all its reboots, they count no more, so that a retry may reboot the host again.
+        """
+        is_used = self.begun.get(str(deployment), 0) >= MAX_REBOOTS
+        return self._without(str(deployment)) if is_used else self
 
     def _without(self, subject: str) -> SystemState:
         is_own = self.pending is not None and str(self.pending.deployment) == subject

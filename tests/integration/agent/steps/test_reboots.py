@@ -268,9 +268,29 @@ def test_a_script_that_asks_for_ever_fails_after_three_reboots(fleet, asking):
             pass
         asking.boot(f"boot-{number + 2}")
     with asking.host.agent():
-        assert "asks for another reboot after 3 reboots" in asking.host.wait_for_error()
+        assert "asks for another reboot after 3 reboots, of which 3 took place" in asking.host.wait_for_error()
+        wait_until(lambda: fleet.version is None, "the fleet stops")
     assert asking.reboots == 3
     assert fleet.client.get_children("/zkdeployment/reboots") == []
+    fleet.set_version("r1")
+    with asking.reaching_its_reboot():  # after the report, a retry may reboot the host again
+        assert asking.system["begun"] == {"/who/myfoo 0": 1}
+
+
+def test_an_agent_killed_before_it_reports_too_many_reboots_reboots_no_more(fleet, asking):
+    put_script(asking.host.root, "foo", SCRIPT + "exit 102\n")
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed"})
+    state = asking.host.root / "var/lib/zkdeployment/system"
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.write_text(json.dumps({"begun": {"/who/myfoo 0": 3}, "boots": {"/who/myfoo 0": 2}}))
+    fleet.set_version("r1")
+    with asking.host.process(failpoints="after:withdraw-reboot=kill") as agent:
+        agent.wait()
+    assert fleet.version == "r1"
+    with asking.host.agent():
+        assert "after 3 reboots, of which 2 took place" in asking.host.wait_for_error()
+        wait_until(lambda: not asking.system, "the failure is reported")
+    assert (asking.reboots, fleet.version) == (0, None)
 
 
 #: Where an agent dies, and the number of reboot commands until the host is done.

@@ -38,6 +38,22 @@ def test_the_end_of_a_step_forgets_its_reboots_only(end):
     assert ended.completed(Deployment("/shop/db", 1)).pending is None
 
 
+def test_a_reboot_that_does_not_take_place_does_not_count():
+    once = SystemState().rebooting(RECORD).booted("boot-2")
+    assert once.rebooting(replace(RECORD, count=2)).withdrawn() == once
+    assert SystemState().rebooting(RECORD).withdrawn() == SystemState()
+    assert once.withdrawn() == once
+
+
+def test_only_a_step_that_used_all_its_reboots_counts_them_anew_after_its_failure():
+    step = RECORD.deployment
+    twice = SystemState().rebooting(replace(RECORD, count=2)).booted("boot-2")
+    assert twice.after_failure(step) == twice
+    thrice = twice.rebooting(replace(RECORD, count=3)).booted("boot-3")
+    assert thrice.after_failure(Deployment("/shop/db", 1)) == thrice
+    assert thrice.after_failure(step) == SystemState()
+
+
 def test_a_deadline_that_passed_is_the_failure_of_the_host_at_its_step():
     assert not RECORD.is_due(1000.0)
     assert RECORD.is_due(1000.1)
