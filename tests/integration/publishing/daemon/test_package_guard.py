@@ -9,6 +9,7 @@ import structlog.testing
 
 from support.builders import make_package as package
 from support.hosts.repositories import PaperRepository, reader
+from support.hosts.snapshots import NEW, OLD, definition
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
@@ -84,6 +85,31 @@ def test_a_version_that_no_repository_has_is_refused_recorded_and_published_once
     with pytest.raises(RefusedError, match=r"shop 9\.9"):
         checked.sync(force=True)
     assert checked.sync(force=True, overrides=GuardOverrides(package_problems=True)).startswith("published")
+
+
+def test_a_release_that_no_repository_has_is_refused_with_its_place_and_the_published_tree_stays(
+    publishing: Publishing, snapshots: Path, tmp_path: Path
+):
+    (tmp_path / "os.repo").write_text(definition(snapshots), encoding="utf-8")
+    publishing.host_repositories = reader(tmp_path, str(tmp_path))
+    text = "/os\n  /web : system\n    release = '{}'\n    /deploy\n      /h1\n"
+    first = publishing.push(text.format(OLD))
+    assert publishing.sync().startswith(f"published {first}")
+    converge(publishing, "h1")
+    mistyped = publishing.push(text.format("2026-99-99"))
+    problem = (
+        "a.zk:2:3: /os/web: no repository of the hosts has the release 2026-99-99 (asked: os); publish the"
+        " snapshot of the repositories, or correct release"
+    )
+    assert problem in refused(publishing)
+    with Session(publishing.zookeeper) as session:
+        refusal = ZooKeeperFleetReader(session).snapshot().refusal
+    assert refusal is not None
+    assert (refusal.revision, refusal.problems) == (mistyped, (problem,))
+    assert publishing.published == first
+    assert publishing.get("/os/web")["release"] == OLD
+    corrected = publishing.push(text.format(NEW))
+    assert publishing.sync().startswith(f"published {corrected}")
 
 
 def test_a_version_in_the_name_of_a_package_and_an_epoch_are_looked_up_as_hosts_do(
