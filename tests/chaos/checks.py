@@ -31,6 +31,7 @@ from chaos.observations import (
     VersionClaimed,
 )
 from chaos.precedence import PrecedenceChecks
+from chaos.systems import lacks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,7 +175,7 @@ class Checks:
         problems = [_INVALID]
         if tree is not None:
             wanted = tree.hosts[claim.host]
-            problems = missing_of(wanted, claim.marked, claim.packages)
+            problems = missing_of(wanted, claim.marked, claim.packages) + lacks_of(wanted.system, claim.system)
             problems += self._brackets.claimed(claim.host, is_controlled=wanted.controller is not None)
         if problems:
             self.findings.append(

@@ -46,12 +46,23 @@ class Faults:
         self._kill(fault.target)
 
     def _end_kill(self, fault: Planned) -> None:
-        self._world.sandbox.start([fault.target])
+        if not self._world.is_lost(fault.target):  # the end of that fault starts the host
+            self._world.sandbox.start([fault.target])
 
-    def _begin_reboot(self, fault: Planned) -> None:
+    def _begin_power_cut(self, fault: Planned) -> None:
         self._kill(fault.target, with_scripts=True)
+        self._world.cut_power(fault.target)
 
-    _end_reboot = _end_kill
+    def _end_power_cut(self, fault: Planned) -> None:
+        if not self._world.is_lost(fault.target):
+            self._world.switch_on(fault.target)
+
+    def _begin_lost_reboots(self, fault: Planned) -> None:
+        self._world.lost_file(fault.target).touch()
+
+    def _end_lost_reboots(self, fault: Planned) -> None:
+        self._world.lost_file(fault.target).unlink(missing_ok=True)
+        self._world.switch_on(fault.target)
 
     def _begin_freeze(self, fault: Planned) -> None:
         self._world.signal(fault.target, signal.SIGSTOP)

@@ -7,10 +7,18 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from chaos.checks import ignores_stops, lock_of
-from chaos.observations import AgentThawed, ClusterSeen, ScriptBegan, ScriptEnded
+from chaos.observations import (
+    AgentThawed,
+    ClusterSeen,
+    HostBooted,
+    HostWentDown,
+    RebootsSeen,
+    ScriptBegan,
+    ScriptEnded,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from chaos.observations import Observation, ScriptCall
@@ -25,6 +33,7 @@ class HistoryWriter:
         self._tree = tree
         self._thawed: dict[str, float] = {}
         self._retry: tuple[str, str] | None = None
+        self._reboots: Mapping[str, tuple[str, bool]] = {}
 
     @singledispatchmethod
     def see(self, observation: Observation) -> None:
@@ -46,6 +55,28 @@ class HistoryWriter:
     @see.register
     def _(self, ended: ScriptEnded) -> None:
         self._note("end", ended.time, script=_name(ended.call))
+
+    @see.register
+    def _(self, down: HostWentDown) -> None:
+        tree = self._tree(down.revision)
+        controller = None if tree is None else tree.hosts[down.host].controller
+        self._note("down", down.time, host=down.host, lock=down.path if controller is None else controller.path)
+
+    @see.register
+    def _(self, booted: HostBooted) -> None:
+        self._note("up", booted.time, host=booted.host)
+
+    @see.register
+    def _(self, seen: RebootsSeen) -> None:
+        before, self._reboots = self._reboots, seen.boots
+        for host in before.keys() - seen.boots.keys():
+            self._note("back", seen.time, host=host)
+        for host, (boot, failed) in seen.boots.items():
+            former = before.get(host)
+            if former is None or former[0] != boot:
+                self._note("reboot", seen.time, host=host)
+            if failed and former != (boot, failed):
+                self._note("missing", seen.time, host=host, stopped=seen.stopped[host])
 
     @see.register
     def _(self, seen: ClusterSeen) -> None:

@@ -82,6 +82,37 @@ class ScriptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class HostWentDown:
+    """A host calls its reboot command for a step of ``revision``; ``path`` is the node that needs the reboot."""
+
+    time: float
+    host: str
+    path: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostBooted:
+    """A host has booted, or operators have declared it dead."""
+
+    time: float
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebootsSeen:
+    """The reboots that are recorded in ZooKeeper: by host, the boot before and whether the failure is reported.
+
+    ``stopped`` is whether that failure took effect: the fleet was stopped, the failure reported to a rollout, or
+    the publication replaced. It is ``None`` if that cannot be seen any more, or without a failure.
+    """
+
+    time: float
+    boots: Mapping[str, tuple[str, bool]]
+    stopped: Mapping[str, bool | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSeen:
     """The cluster version, and the stops on record with it.
 
@@ -144,7 +175,8 @@ class Attacked:
 class VersionClaimed:
     """The state of a host whose file claims that it has completely deployed a revision.
 
-    ``marked`` are the instances with a marker, ``packages`` the versions of the installed packages.
+    ``marked`` are the instances with a marker, ``packages`` the versions of the packages of services, and
+    ``system`` the names and versions of those of the operating system.
     """
 
     time: float
@@ -152,6 +184,7 @@ class VersionClaimed:
     revision: str
     marked: frozenset[tuple[str, int]]
     packages: Mapping[str, str] = field(default_factory=dict)
+    system: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +222,9 @@ Observation = (
     ScriptBegan
     | ScriptEnded
     | ScriptFailed
+    | HostWentDown
+    | HostBooted
+    | RebootsSeen
     | ClusterSeen
     | ReportsSeen
     | PublicationSeen
@@ -201,8 +237,8 @@ Observation = (
 )
 
 
-def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed:
-    """Return the observation in a line of the scripts' record; raises ``ValueError`` for other lines.
+def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed | HostWentDown:
+    """Return the observation in a line of the record; raises ``ValueError`` for other lines.
 
     A line is: event, seconds since boot, host, action, path, number, version of the package, revision, text,
     process id, and exit status.
@@ -216,7 +252,9 @@ def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed:
             return ScriptEnded(float(time), call)
         case "fail":
             return ScriptFailed(float(time), call, int(status))
-    raise ValueError(f"expected begin, end or fail, found {event}")
+        case "down":
+            return HostWentDown(float(time), host, path, revision)
+    raise ValueError(f"expected begin, end, fail or down, found {event}")
 
 
 def unexpected_errors(text: str) -> list[str]:

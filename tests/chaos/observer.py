@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from chaos.observations import (
     AgentEnded,
     Attacked,
     ClusterSeen,
+    HostBooted,
+    HostWentDown,
+    RebootsSeen,
     ReportsSeen,
     ScriptBegan,
     ScriptEnded,
@@ -21,7 +25,8 @@ from chaos.observations import (
     read_record,
     unexpected_errors,
 )
-from chaos.publication_reader import read_publication, read_registrations
+from chaos.publication_reader import read_publication, read_reboots, read_registrations
+from chaos.systems import SYSTEM_NAMES
 from chaos.trace import uptime
 from zkdeployment.agent.files.markers import deployment_of
 from zkdeployment.base.errors import ProgramError, ZkdeploymentError
@@ -61,6 +66,12 @@ class Observer:
         self._logged: dict[str, int] = {}
         self._version: object = object()
         self._published = 0
+        self._boots: dict[str, tuple[str, float]] = {}
+
+    def see_reboot(self, observation: HostWentDown | HostBooted | RebootsSeen) -> None:
+        """Write an observation of reboots, which the history judges."""
+        with self._lock:
+            self._history.see(observation)
 
     def see(self, observation: Observation) -> None:
         """Check an observation, and trace a finding."""
@@ -92,6 +103,7 @@ class Observer:
         """Read the scripts' record, the claims of hosts, and the logs."""
         with self._lock:
             self.read_record()
+            self._read_boots()
             for host in self._world.hosts:
                 self._read_claim(host)
             self._read_logs()
@@ -109,11 +121,25 @@ class Observer:
             for line in complete.splitlines():
                 self._world.trace.note(f"script: {line}")
                 event = read_record(line)
+                if isinstance(event, HostWentDown):
+                    self._read_boots()
+                    self.see_reboot(event)
+                    continue
                 if isinstance(event, ScriptBegan):
                     self._running[event.call.pid] = event.call
                 elif isinstance(event, ScriptEnded):
                     self._running.pop(event.call.pid, None)
                 self.see(event)
+
+    def _read_boots(self) -> None:
+        """Read the boots of hosts since the last time."""
+        for host in self._world.hosts:
+            booted = self._world.booted(host)
+            before = self._boots.setdefault(host, booted)
+            if before != booted:
+                self._boots[host] = booted
+                self._world.trace.note(f"{host} has booted")
+                self.see_reboot(HostBooted(booted[1] - time.time() + uptime(), host))
 
     def script_killed(self, host: str, pid: int) -> None:
         """Note that a script of a host was killed."""
@@ -145,6 +171,7 @@ class Observer:
         self._session.sync()
         before, after = self._session.get(paths.HOSTS), None
         stops = self._children(paths.STOPS)
+        reboots = read_reboots(self._session)
         after = self._session.get(paths.HOSTS)
         if before is None or after is None:
             return
@@ -160,6 +187,8 @@ class Observer:
         if isinstance(retry, dict) and retry.get("stamp") == after.version and not retry.get("succeeded"):
             order = str(retry.get("host")), str(retry.get("revision"))
         self.see(ClusterSeen(since, uptime(), text, after.changed, recorded, order))
+        if whole is not None and reboots is not None:
+            self.see_reboot(reboots)
         self.see(ReportsSeen(uptime(), frozenset(self._reports())))
         self.see(read_registrations(self._session, self._world.hosts))
         targets = self._session.get(paths.TARGETS)
@@ -212,12 +241,13 @@ class Observer:
             if not isinstance(revision, str):
                 return None
             marked = _marked(self._world.root(host))
-            packages = _packages(self._world.root(host))
+            installed = _packages(self._world.root(host))
             if _identity(file) != before:
                 return None
         except (OSError, ValueError, ProgramError):
             return None
-        return VersionClaimed(uptime(), host, revision, marked, packages)
+        system = frozenset(package for package in installed if package[0] in SYSTEM_NAMES)
+        return VersionClaimed(uptime(), host, revision, marked, dict(installed - system), system)
 
     def _read_claim(self, host: str) -> None:
         """Check a claim once for each time that it is written."""
@@ -256,10 +286,9 @@ def _marked(root: Path) -> frozenset[tuple[str, int]]:
     return frozenset((found.path, found.number) for found in deployments if found is not None)
 
 
-def _packages(root: Path) -> dict[str, str]:
-    """Return the installed packages of a host, by the RPM database."""
-    if not (root / _DATABASE[1:]).exists():
-        return {}  # rpm would create it
+def _packages(root: Path) -> set[tuple[str, str]]:
+    """Return the names and versions of the installed packages of a host, by the RPM database."""
     argv = ["rpm", "--root", str(root), "--dbpath", _DATABASE, "-qa", "--qf", "%{NAME} %{VERSION}\n"]
     lines = process.run(argv, timeout=30).check().stdout.splitlines()
-    return dict(line.split() for line in lines if not line.startswith("gpg-pubkey"))
+    pairs = (line.split() for line in lines if not line.startswith("gpg-pubkey"))
+    return {(name, version) for name, version in pairs}

@@ -9,12 +9,17 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from chaos.attacker import Attacker
+from chaos.observations import HostBooted
+from chaos.trace import uptime
 from chaos.trees import SYNTAX_ERROR, changed_plan, first_plan, repaired_plan, spoilt_plan, strategic_plan, text_of
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine import process
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.forgetting import forget_hosts
 from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.strategies.state import Directive
 from zkdeployment.zookeeper import paths
 
@@ -118,6 +123,16 @@ class Operators:
     def _directive(self, chance: Random) -> None:
         self._acts.rollouts.direct(chance.choice(list(Directive)), self._act_of("rollout"), "rest")
 
+    def _declaration_of_a_death(self, chance: Random) -> None:
+        failed = [record.host_id for record in read_reboots(self._session) if record.expired]
+        dead = [host for host in failed if self._world.is_lost(host) and self._world.pid(host) is None]
+        if dead:
+            host, before = chance.choice(dead), uptime()
+            reader = ZooKeeperFleetReader(self._session)
+            forget_hosts(self._session, reader, [host], self._act_of("forget"), force=True)
+            self._world.trace.note(f"{host} was declared dead")
+            self._observer.see_reboot(HostBooted(before, host))
+
     def _attack_on_a_target(self, chance: Random) -> None:
         self._observer.attack(lambda: self._attacker.change_target(chance))
 
@@ -158,10 +173,14 @@ class Operators:
         return None
 
     def repair(self) -> None:
-        """Act as an operator whose fleet does not converge: resume it."""
+        """Act as an operator whose fleet does not converge: start hosts that are off, and resume the fleet."""
         if time.monotonic() - self._repaired < _REPAIR:
             return
         self._repaired = time.monotonic()
+        off = [host for host in self._world.hosts if self._world.pid(host) is None]
+        if off:
+            self._world.trace.note(f"repair: start {', '.join(off)}")
+            self._world.sandbox.start(off)
         node = self._session.get(paths.HOSTS)
         if node is None or node.properties.get("version") != self._world.repository.tip:
             self._world.trace.note("repair: resume at the tip")

@@ -27,7 +27,8 @@ class Kind:
 #: longer than any freeze.
 FAULTS = {
     "kill": Kind(5, "daemons", 0.2, 4),
-    "reboot": Kind(2, "hosts", 0.5, 5),
+    "power cut": Kind(2, "hosts", 0.5, 5),
+    "lost reboots": Kind(3, "hosts", 10, 40),
     "freeze": Kind(4, "daemons", 0.5, 8),
     "kill server": Kind(2, "servers", 0.5, 8),
     "freeze server": Kind(2, "servers", 0.5, 8),
@@ -55,6 +56,7 @@ ACTS = {
     "resume at the tip": Kind(4, "none"),
     "directive": Kind(2, "none"),
     "retry": Kind(3, "none"),
+    "declaration of a death": Kind(3, "none"),
     "attack on a target": Kind(0.5, "none"),
     "attack on a property": Kind(0.5, "none"),
     "attack with a publication": Kind(0.5, "none"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from chaos.observations import PublicationSeen, RegistrationsSeen
+from chaos.observations import PublicationSeen, RebootsSeen, RegistrationsSeen
 from chaos.pushed import plain_targets
 from chaos.trace import uptime
 from chaos.trees import SERVICES, path_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.publishing.store.assignments import decode_targets
+from zkdeployment.publishing.store.reboots import reboot_of
 from zkdeployment.publishing.store.service_order import decode_entry
 from zkdeployment.zookeeper import paths
 
@@ -53,6 +54,30 @@ def read_registrations(session: Session, hosts: Sequence[str]) -> RegistrationsS
     nodes = session.get_many([f"{paths.HOSTS}/{host}" for host in hosts])
     created = {host: node.created for host, node in zip(hosts, nodes, strict=True) if node is not None}
     return RegistrationsSeen(since, created)
+
+
+def read_reboots(session: Session) -> RebootsSeen | None:
+    """Return the recorded reboots and the effect of those that failed; ``None`` before the first publication."""
+    names = session.children(paths.REBOOTS) or []
+    nodes = session.get_many([f"{paths.REBOOTS}/{name}" for name in names])
+    hosts, targets = session.get_many([paths.HOSTS, paths.TARGETS])
+    if hosts is None or targets is None:
+        return None
+    boots: dict[str, tuple[str, bool]] = {}
+    stopped: dict[str, bool | None] = {}
+    for name, node in zip(names, nodes, strict=True):
+        if node is None:
+            continue
+        record = reboot_of(name, node)
+        boots[record.host_id] = record.boot_id, record.expired
+        is_replaced = targets.properties.get("sequence") != record.sequence
+        has_effect = (
+            hosts.properties.get("version") != record.revision or is_replaced or record.rollout is not None
+        )
+        # A later change, such as a resume, hides the effect.
+        is_hidden = not record.expired or max(hosts.changed, targets.changed) > node.changed
+        stopped[record.host_id] = None if is_hidden else has_effect
+    return RebootsSeen(uptime(), boots, stopped)
 
 
 def _state(session: Session) -> tuple[str, int, int] | None:

@@ -12,6 +12,7 @@ from chaos.observations import (
     AgentThawed,
     Attacked,
     ClusterSeen,
+    HostWentDown,
     PublicationSeen,
     RegistrationsSeen,
     ReportsSeen,
@@ -25,8 +26,10 @@ from chaos.observations import (
     unexpected_errors,
 )
 from chaos.pushed import PushedTree
+from chaos.systems import RELEASES
 from zkdeployment.base.deployment import Assignment, DesiredState
 from zkdeployment.base.publication import OrderEntry
+from zkdeployment.base.system import WantedSystem
 
 WEB = Assignment("/s0/app", 1, "app0", "app0", version="2.0")
 CONTROLLER = Assignment("/roles/edge", 1, "ctl", "ctl", version="1.0")
@@ -48,7 +51,11 @@ SECOND = PushedTree(
     {"host1": (AFTER,), "host2": (KEPT,)},
     {"/s0/app": "7", "/s1/app": "8"},
 )
-TREES = {"r1": FIRST, "r2": SECOND}
+
+#: In the third, host3 has an operating system.
+THIRD = PushedTree({"host3": DesiredState(system=WantedSystem("/os/plain", "2026-11"))})
+LATER = frozenset((package.name, package.version) for package in RELEASES["2026-11"])
+TREES = {"r1": FIRST, "r2": SECOND, "r3": THIRD}
 
 
 def call(host="host1", **changed):
@@ -203,6 +210,16 @@ def test_a_good_fleet_has_no_findings():
             [claim(packages={"app0": "2.0", "app1": "1.0"})],
             ["app1 is still installed"],
             id="a version written before a removal",
+        ),
+        pytest.param(
+            [claim("host3", revision="r3", marked=(), packages={}, system=LATER - {("bash", "5.2")})],
+            ["bash 5.2 of release 2026-11 is not installed"],
+            id="an operating system that is only half updated",
+        ),
+        pytest.param(
+            [claim("host3", revision="r3", marked=(), packages={}, system=LATER | {("glibc", "2.34")})],
+            ["glibc 2.34 is not of release 2026-11"],
+            id="an operating system with two versions of a library",
         ),
         pytest.param([claim(revision="r9")], ["no valid tree"], id="a version that nobody pushed"),
         pytest.param(
@@ -399,6 +416,10 @@ def test_a_broken_rule_is_found(story, words):
             ],
             id="a host that was away is not waited for",
         ),
+        pytest.param(
+            [claim("host3", revision="r3", marked=(), packages={}, system=LATER | {("kernel-core", "5.14.1")})],
+            id="an updated operating system keeps its former kernel",
+        ),
     ],
 )
 def test_permitted_events_are_not_findings(story):
@@ -409,8 +430,10 @@ def test_the_record_of_scripts_is_read():
     line = "fail 52391.97 host3 undeploy /s1/app 1 2.0 7d269be6 - 14325 45"
     expected = ScriptCall("host3", UNDEPLOY, "/s1/app", 1, "2.0", "7d269be6", "-", 14325)
     assert read_record(line) == ScriptFailed(52391.97, expected, 45)
-    with pytest.raises(ValueError, match="expected begin, end or fail, found pause"):
-        read_record(line.replace("fail", "pause"))
+    line = "down 52391.97 host3 reboot /os/plain 0 - 7d269be6 - 14325 1"
+    assert read_record(line) == HostWentDown(52391.97, "host3", "/os/plain", "7d269be6")
+    with pytest.raises(ValueError, match="expected begin, end, fail or down, found pause"):
+        read_record(line.replace("down", "pause"))
 
 
 def test_failures_are_reported_in_the_words_of_the_agent():

@@ -10,6 +10,7 @@ import pytest
 
 from chaos.plan import ACTS, FAULTS, KINDS, draw_plan
 from chaos.pushed import pushed_tree
+from chaos.systems import RELEASES
 from chaos.trees import (
     MISSING_VERSION,
     SERVICES,
@@ -66,7 +67,9 @@ def test_trees_that_operators_push_are_valid():
         if plan.strategy is not None:
             documents = read_documents([SourceFile("strategy.yaml", plan.strategy.encode())])
             assert documents.problems == ()
-    for word in ("deploy_after", "undeploy = 'last'", "rerun = 'changed'", "/edge : ctl", "      /edge"):
+    words = ["deploy_after", "undeploy = 'last'", "rerun = 'changed'", "/edge : ctl", "      /edge"]
+    words += ["/plain : system", "reboot = 'always'", *(f"release = '{release}'" for release in RELEASES)]
+    for word in words:
         assert any(word in text for text in texts)
 
 

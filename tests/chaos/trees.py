@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from chaos.systems import SystemPlan
 from support.strategies import canary_first
 
 if TYPE_CHECKING:
@@ -46,11 +47,15 @@ class ServicePlan:
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """A tree: services by number, the version of the controller of ``ROLE``, and the strategy's document."""
+    """A tree: services by number, the version of the controller of ``ROLE``, and the strategy's document.
+
+    ``systems`` are the system nodes by name.
+    """
 
     services: Mapping[int, ServicePlan] = field(default_factory=dict)
     controller: str | None = None
     strategy: str | None = None
+    systems: Mapping[str, SystemPlan] = field(default_factory=dict)
 
     def with_service(self, number: int, service: ServicePlan | None) -> TreePlan:
         """Return the plan with another service of this number, or without it."""
@@ -66,9 +71,9 @@ def hosts_of_role(hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def first_plan(chance: Random, hosts: tuple[str, ...]) -> TreePlan:
-    """Return a plan with all services and a controller."""
+    """Return a plan with all services, a controller, and the operating systems that hosts are installed with."""
     services = {number: _new_service(chance, hosts) for number in range(SERVICES)}
-    return TreePlan(services, chance.choice(VERSIONS))
+    return TreePlan(services, chance.choice(VERSIONS), systems=_installed_systems(hosts))
 
 
 def changed_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> TreePlan:
@@ -77,6 +82,10 @@ def changed_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> Tree
     for _ in range(chance.choice([1, 1, 2])):
         if chance.random() < 1 / 8:
             changed = replace(changed, controller=chance.choice([*VERSIONS, None]))
+            continue
+        if chance.random() < 1 / 3:
+            name = chance.choice([*changed.systems])
+            changed = replace(changed, systems={**changed.systems, name: changed.systems[name].changed(chance)})
             continue
         number = chance.randrange(SERVICES)
         service = changed.services.get(number)
@@ -128,6 +137,9 @@ def text_of(plan: TreePlan) -> str:
     lines.append("/roles")
     if plan.controller is not None:
         lines += [f"  /{ROLE} : {CONTROLLER}", f"    version = '{plan.controller}'"]
+    lines.append("/os")
+    for name, system in plan.systems.items():
+        lines += system.lines(name)
     return "\n".join(lines) + "\n"
 
 
@@ -170,6 +182,13 @@ def _awaited(plan: TreePlan, number: int) -> list[str]:
 def _has_bracket(plan: TreePlan, number: int) -> bool:
     """Whether hosts with a controller deploy a service."""
     return plan.controller is not None and ROLE in plan.services[number].targets
+
+
+def _installed_systems(hosts: tuple[str, ...]) -> dict[str, SystemPlan]:
+    """Return a system node for the hosts with a role, and one for the others."""
+    with_role = hosts_of_role(hosts)
+    systems = {"plain": SystemPlan(tuple(host for host in hosts if host not in with_role))}
+    return systems | ({ROLE: SystemPlan((ROLE,))} if with_role else {})
 
 
 def _new_service(chance: Random, hosts: tuple[str, ...]) -> ServicePlan:

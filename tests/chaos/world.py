@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +20,7 @@ import psutil
 from chaos.attacker import EVIL
 from chaos.plan import CONTROL
 from chaos.repository import Repository
+from chaos.systems import INSTALLED, RELEASES
 from chaos.trees import CONTROLLER, PACKAGES, ROLE, VERSIONS, hosts_of_role
 from support.hosts.rpms import build_rpm
 from support.keys import make_key, make_publishers
@@ -26,7 +29,9 @@ from zkdeployment.base.machine import process
 from zkdeployment.sandbox import processes
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import SandboxDescription, numbered, write_private
-from zkdeployment.sandbox.processes import wait_ended
+from zkdeployment.sandbox.processes import sandbox_processes, wait_ended
+from zkdeployment.sandbox.repositories import RpmRepository
+from zkdeployment.sandbox.snapshots import Snapshots
 from zkdeployment.sandbox.zookeeper import servers
 
 if TYPE_CHECKING:
@@ -42,6 +47,10 @@ _RUN_SIZE = "1m"
 
 _CLOCK = Path(__file__).parent / "stepped_clock"
 _SCRIPT = Path(__file__).parent / "deploy-script"
+_REBOOT = Path(__file__).parent / "reboot_command.py"
+
+#: The key of an agent's configuration that every sandbox sets.
+_REBOOT_KEY = "reboot-command = "
 
 
 class World:
@@ -83,10 +92,11 @@ class World:
     def keep(self) -> None:
         """End all processes and keep all files, including those on the disks of hosts."""
         self._end_processes()
-        for disk in self._disks:
+        disks = [disk for disk in self._disks if disk.name != "proc"]
+        for disk in disks:
             shutil.copytree(disk, f"{disk}.kept", symlinks=True)
         self._unmount()
-        for disk in self._disks:
+        for disk in disks:
             disk.rmdir()
             Path(f"{disk}.kept").rename(disk)
 
@@ -121,6 +131,33 @@ class World:
             return None
         wait_ended([script], 10)
         return leader
+
+    def cut_power(self, host: str) -> None:
+        """Kill all processes of a host whose agent and script are killed, such as transactions of dnf."""
+        left = sandbox_processes(self.sandbox.layout.host(host).directory)
+        for running in left:
+            with suppress(psutil.NoSuchProcess):
+                running.kill()
+        wait_ended(left, 10)
+
+    def is_lost(self, host: str) -> bool:
+        """Whether a host that goes down stays down."""
+        return self.lost_file(host).exists()
+
+    def lost_file(self, host: str) -> Path:
+        """Return the file with which a host that goes down stays down."""
+        return self.shared / f"lost-{host}"
+
+    def switch_on(self, host: str) -> None:
+        """Boot a host, unless it runs."""
+        if self.pid(host) is None:
+            self.sandbox.reboot(host)
+            self.sandbox.start([host])
+
+    def booted(self, host: str) -> tuple[str, float]:
+        """Return the id of the present boot of a host, and when the boot began, in seconds since the epoch."""
+        file = self.root(host) / "proc/sys/kernel/random/boot_id"
+        return file.read_text(encoding="ascii").strip(), file.stat().st_mtime
 
     def root(self, host: str) -> Path:
         """Return the root directory of a host."""
@@ -166,12 +203,20 @@ class World:
         layout = self.sandbox.layout
         self.shared.mkdir()
         (self.shared / "record").touch()
+        snapshots = Snapshots(self.sandbox.directory / "snapshots")
+        snapshots.create(dict(RELEASES), RpmRepository(layout.repository).definitions)
         key = make_key(self.sandbox.directory / "keys" / "syncer")
         publishers = make_publishers(key.with_name("publishers"), key)
         for host in self.hosts:
             place = layout.host(host)
             self._mount(place.root, _ROOT_SIZE)
             self._mount(place.run, _RUN_SIZE)
+            proc = place.root / "proc"
+            proc.mkdir()
+            self._mount(proc, _RUN_SIZE)
+            snapshots.install(INSTALLED, place.root)
+            place.boot()
+            self._record_reboots(place.config, host)
             self._reroute(place.config, host, description.zookeeper)
             _set(place.config, "zkdeployment", f"publishers = {publishers}")
         self._reroute(layout.config, CONTROL, description.zookeeper)
@@ -185,13 +230,18 @@ class World:
         text = config.read_text(encoding="utf-8")
         write_private(config, text.replace(zookeeper, ",".join(proxy.address for proxy in proxies)))
 
+    def _record_reboots(self, config: Path, host: str) -> None:
+        text = config.read_text(encoding="utf-8")
+        command = shlex.join([sys.executable, str(_REBOOT), str(self.sandbox.directory), host])
+        write_private(config, text.replace(_REBOOT_KEY, f"{_REBOOT_KEY}{command} "))
+
     def _mount(self, directory: Path, size: str) -> None:
         argv = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "chaos", str(directory)]
         process.run(argv, timeout=30).check()
         self._disks.append(directory)
 
     def _unmount(self) -> None:
-        for disk in self._disks:
+        for disk in reversed(self._disks):
             process.run(["umount", str(disk)], timeout=30).check()
 
     def _end_processes(self) -> None:

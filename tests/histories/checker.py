@@ -8,6 +8,12 @@ mistake with what they check. A history is a sequence of events, one JSON object
   The host could learn of stops since ``reachable``. ``despite_stop`` is true if no stop prevents this script.
 - ``end``: ``script`` ends.
 - ``release``: the lock ``lock`` is released.
+- ``down``: ``host`` goes down, because a step that needs ``lock`` reboots it.
+- ``up``: ``host`` has booted, or operators have declared it dead.
+- ``reboot``: it is recorded that ``host`` reboots and is expected back.
+- ``back``: that record is removed.
+- ``missing``: it is recorded that ``host`` did not come back. ``stopped`` is whether the failure took effect: it
+  stops the fleet, or is reported to the rollout that judges it (null: unknown).
 - ``cluster``: the fleet runs at ``version`` (null: it is stopped), with the stops ``stops`` on record (null:
   unknown). The state was current at some moment from ``since`` to ``time``, and has lasted while ``written`` is
   the same.
@@ -32,6 +38,11 @@ KEYS = {
     "begin": {"script", "host", "lock", "reachable", "despite_stop"},
     "end": {"script"},
     "release": {"lock"},
+    "down": {"host", "lock"},
+    "up": {"host"},
+    "reboot": {"host"},
+    "back": {"host"},
+    "missing": {"host", "stopped"},
     "cluster": {"since", "version", "stops", "written"},
     "converged": set(),
 }
@@ -52,7 +63,13 @@ def read_history(lines: Iterable[str]) -> list[Event]:
 def judge(history: Iterable[Event]) -> list[str]:
     """Return one sentence for each promise that a history breaks, in the order of time."""
     events = sorted(history, key=lambda event: event["time"])
-    return [*_broken_locks(events), *_late_scripts(events), *_ignored_stops(events)]
+    return [
+        *_broken_locks(events),
+        *_broken_reboots(events),
+        *_endless_reboots(events),
+        *_late_scripts(events),
+        *_ignored_stops(events),
+    ]
 
 
 def _broken_locks(events: list[Event]) -> list[str]:
@@ -82,6 +99,50 @@ def _broken_locks(events: list[Event]) -> list[str]:
 
 def _under(lock: str | None, running: dict[str, Event]) -> list[Event]:
     return [event for event in running.values() if lock is not None and event["lock"] == lock]
+
+
+def _broken_reboots(events: list[Event]) -> list[str]:
+    """Promise: one host of a lock at most is down for a reboot, and the lock is kept for that host."""
+    findings: list[str] = []
+    down: dict[str, str | None] = {}
+    for event in events:
+        lock, host = event.get("lock"), event.get("host")
+        others = [other for other, held in down.items() if other != host and lock is not None and held == lock]
+        match event["event"]:
+            case "down":
+                findings += [
+                    f"two hosts of {lock} are down at {event['time']:.1f} s: {other} and {host}"
+                    for other in others
+                ]
+                down[event["host"]] = lock
+            case "up":
+                down.pop(event["host"], None)
+            case "begin":
+                findings += [f"{_at(event)} under {lock} while {other} is down" for other in others]
+            case "release":
+                findings += [
+                    f"{lock} is released at {event['time']:.1f} s while {other} is down" for other in others
+                ]
+    return findings
+
+
+def _endless_reboots(events: list[Event]) -> list[str]:
+    """Promise: a recorded reboot ends: the host is back, or its failure stops the fleet."""
+    findings: list[str] = []
+    recorded: set[str] = set()
+    for event in events:
+        match event["event"]:
+            case "reboot":
+                recorded.add(event["host"])
+            case "back":
+                recorded.discard(event["host"])
+            case "missing":
+                recorded.discard(event["host"])
+                if event["stopped"] is False:
+                    findings.append(f"{event['host']} is missing at {event['time']:.1f} s, but the fleet goes on")
+            case "converged":
+                findings += [f"the fleet has converged, but the reboot of {host} has no end" for host in recorded]
+    return findings
 
 
 def _late_scripts(events: list[Event]) -> list[str]:

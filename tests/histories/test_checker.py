@@ -26,6 +26,14 @@ def cluster(time, version="r1", written=1, stops=(), since=None):
     return {**event, "stops": None if stops is None else list(stops)}
 
 
+def down(time, host="host1", lock="/app"):
+    return {"event": "down", "time": time, "host": host, "lock": lock}
+
+
+def reboot(time, event="reboot", host="host1", **facts):
+    return {"event": event, "time": time, "host": host, **facts}
+
+
 CONVERGED = {"event": "converged", "time": 900.0}
 STOPPED = [cluster(10.0, None, 2), cluster(100.0, None, 2)]
 LATE = 11.0 + GRACE
@@ -42,6 +50,21 @@ GOOD = {
     "a stop that nobody saw last": [cluster(10.0, None, 2), begin(LATE), cluster(LATE + 1, None, 3)],
     "a stop that stops": [cluster(1.0, None, 2, ["host1"])],
     "stops that were not read with the version": [cluster(1.0, stops=None)],
+    "one host after the other is down": [
+        down(1.0),
+        reboot(2.0, "up"),
+        down(2.0, "host2"),
+        begin(2.5, host="host2"),
+    ],
+    "two hosts of two locks are down": [
+        down(1.0),
+        down(1.5, "host2", "/other"),
+        begin(2.0, lock=None, host="host3"),
+    ],
+    "a host that goes down twice": [down(1.0), down(2.0), begin(2.5)],
+    "a reboot that ends": [reboot(1.0), reboot(2.0, "back"), CONVERGED],
+    "a host that is missing": [reboot(1.0), reboot(2.0, "missing", stopped=True), CONVERGED],
+    "a host that is missing for an unknown time": [reboot(1.0), reboot(2.0, "missing", stopped=None)],
 }
 
 BAD = {
@@ -52,6 +75,11 @@ BAD = {
     f"a begins on host1 at {LATE} s, {LATE - 10} s after the stop": [*STOPPED, begin(LATE)],
     f"b begins on host1 at {LATE} s, {LATE - 10} s after the stop": [*STOPPED, begin(LATE, "b", reachable=10.5)],
     "at 1.0 s a stop is on record (host1), but the fleet runs at r1": [cluster(1.0, stops=["host1"])],
+    "two hosts of /app are down at 1.5 s: host1 and host2": [down(1.0), down(1.5, "host2")],
+    "a begins on host2 at 1.5 s under /app while host1 is down": [down(1.0), begin(1.5, host="host2")],
+    "/app is released at 1.5 s while host1 is down": [down(1.0), release(1.5)],
+    "host1 is missing at 2.0 s, but the fleet goes on": [reboot(2.0, "missing", stopped=False)],
+    "the fleet has converged, but the reboot of host1 has no end": [reboot(1.0), CONVERGED],
 }
 
 

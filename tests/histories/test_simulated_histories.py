@@ -17,6 +17,8 @@ FOUND = {
     "a stop survives a resume": "a stop is on record",
     "a script that outlives its agent loses its lock": "two scripts under service",
     "an error beside a script frees its lock": "app is released",
+    "a reboot gives its lock away": "is down",
+    "a host that does not come back stops nothing": "but the fleet goes on",
 }
 
 
@@ -39,6 +41,6 @@ def test_the_checker_alone_finds_a_mutation(name, sentence):
     assert sentence in findings(mutation, seeds, faults=600.0, theme=mutation.theme)[0]
 
 
-@pytest.mark.parametrize("theme", ["mixed", "stops", "retries", "restarts"])
+@pytest.mark.parametrize("theme", ["mixed", "stops", "retries", "restarts", "reboots"])
 def test_the_history_of_the_program_keeps_the_promises(theme):
     assert findings(seeds=range(1, 3), faults=240.0, theme=theme) == []

@@ -38,6 +38,26 @@ class HistoryWriter:
         """Write that a host has released a lock."""
         self._note("release", lock=lock)
 
+    def host_down(self, host: str, lock: str) -> None:
+        """Write that a step that needs a lock reboots a host, which goes down."""
+        self._note("down", host=host, lock=lock)
+
+    def host_up(self, host: str) -> None:
+        """Write that a host has booted, or was declared dead."""
+        self._note("up", host=host)
+
+    def reboot_recorded(self, host: str) -> None:
+        """Write that a reboot of a host is recorded."""
+        self._note("reboot", host=host)
+
+    def reboot_over(self, host: str) -> None:
+        """Write that the record of a host's reboot is removed."""
+        self._note("back", host=host)
+
+    def host_missing(self, host: str, *, stopped: bool) -> None:
+        """Write that a host did not come back, and whether this failure took effect."""
+        self._note("missing", host=host, stopped=stopped)
+
     def cluster_changed(self, version: object, stops: list[str] | None) -> None:
         """Write the cluster version and the stops on record if one of them has changed."""
         before = {name: self._cluster.get(name) for name in ("version", "stops")}

@@ -83,11 +83,13 @@ class RebootChecks:
             if held == lock:
                 self._fail(f"two hosts of {lock} are down: {other} and {machine.name}")
         self._down[machine.name] = lock
+        self._world.history.host_down(machine.name, lock)
 
     def booted(self, machine: Machine) -> None:
         """Note that a host is up again."""
         self._commanded.pop(machine.name, None)
-        self._down.pop(machine.name, None)
+        if self._down.pop(machine.name, None) is not None:
+            self._world.history.host_up(machine.name)
 
     def machine_left(self, machine: Machine) -> None:
         """Forget a host that was switched off for good: operators release its locks."""
@@ -113,14 +115,18 @@ class RebootChecks:
             host_id = unquote(change.path.rpartition("/")[2])
             if change.kind == "delete":
                 self._world.trace(f"the reboot of {host_id} is over")
+                self._world.history.reboot_over(host_id)
                 if host_id in self._down:
                     self._fail(f"the record of {host_id} is removed while it is down")
                 continue
             record = RebootRecord.from_json(json.loads(change.data))
             self._world.trace(f"the reboot of {host_id} {'fails' if record.expired else 'begins'}: {record.step}")
             if record.expired:
-                self._check_expired(host_id, record, changes)
+                is_reported = self._check_expired(host_id, record, changes)
+                self._world.history.host_missing(host_id, stopped=is_reported)
                 self._forget_begun(host_id)
+            else:
+                self._world.history.reboot_recorded(host_id)
 
     def _check_lock(self, path: str) -> None:
         """Check that the lock of a service is not released while a host is down for it."""
@@ -141,7 +147,8 @@ class RebootChecks:
         for key in [key for key in self._begun if key[0] == host_id]:
             del self._begun[key]
 
-    def _check_expired(self, host_id: str, record: RebootRecord, changes: Sequence[Change]) -> None:
+    def _check_expired(self, host_id: str, record: RebootRecord, changes: Sequence[Change]) -> bool:
+        """Check that the failure of a host is due and takes effect, and return whether it does."""
         if self._now + _ROUNDED < record.deadline:
             self._fail(f"{host_id} is reported {record.deadline - self._now:.0f} s before its deadline")
         nodes = self._world.network.ensemble.leader.nodes
@@ -150,8 +157,10 @@ class RebootChecks:
         is_reported = record.rollout is not None and any(
             f"/{host_id}" in change.path and record.rollout in change.path for change in changes
         )
-        if is_running and not is_reported and record.rollout is None:
+        has_effect = not is_running or is_reported or record.rollout is not None
+        if not has_effect:
             self._fail(f"{host_id} did not come back for {record.step}, but the fleet runs at {record.revision}")
+        return has_effect
 
     def overdue(self) -> Iterator[str]:
         """Yield the hosts whose deadline passed long ago without a report; call this after the faults."""
