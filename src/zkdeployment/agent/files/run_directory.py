@@ -14,7 +14,6 @@ import fcntl
 import os
 import time
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.rules.lease import LeaseRecord
@@ -23,6 +22,7 @@ from zkdeployment.base.errors import ConfigurationError, HostFilesError, Refused
 from zkdeployment.base.host import WAITING_PREFIX, Host, Identity
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files
+from zkdeployment.base.machine.boots import read_boot_id
 from zkdeployment.base.machine.files import JsonFile, converting_errors, json_object
 from zkdeployment.base.publication import is_sequence
 from zkdeployment.base.stop import LackingGroup, lacking_from_json
@@ -31,6 +31,7 @@ from zkdeployment.strategies.permission import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -360,7 +361,6 @@ class JoinedRoles:
 
 
 _LARGEST = 64 * 1024
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RunDirectory:
@@ -391,8 +391,7 @@ class RunDirectory:
         with _sole_agent(self.path, use=f"the run directory {self.path}", key="run-directory"), of_root:
             try:
                 status = self.path.stat()
-                boot = _BOOT_ID.read_text(encoding="ascii").strip()
-                self.session.place = [boot, status.st_dev, status.st_ino]
+                self.session.place = [read_boot_id(), status.st_dev, status.st_ino]
                 files.replace(self.path / "writable", b"")
                 files.remove(self.path / "writable")
             except OSError as error:

@@ -14,19 +14,19 @@ from zkdeployment.agent.rules.rebooting import newest_kernel
 from zkdeployment.base.errors import HostFilesError, ProgramError, RebootError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
+from zkdeployment.base.machine.boots import read_boot_id
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.system import RebootFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.agent.adapters import PackageManager
 
-_BOOT_ID = Path("proc/sys/kernel/random/boot_id")
-_KERNEL = Path("proc/sys/kernel/osrelease")
+_KERNEL = Path("sys/kernel/osrelease")
 _INIT = Path("proc/1")
-_UPTIME = Path("proc/uptime")
+_UPTIME = Path("uptime")
 
 #: The program of dnf that reports the packages that ask for a reboot; one line for each, with an asterisk.
 _REPORTER = "needs-restarting"
@@ -63,7 +63,7 @@ class SystemFiles:
 
     def boot_id(self) -> str:
         """Return the id of the present boot."""
-        return self._read(_BOOT_ID)
+        return self._from_kernel(read_boot_id)
 
     def booted(self) -> float:
         """Return when the host booted, in seconds since the epoch.
@@ -78,7 +78,7 @@ class SystemFiles:
             began = (self.root / _INIT if (self.root / _INIT).exists() else Path("/") / _INIT).stat().st_mtime
         except (OSError, ValueError) as error:
             raise HostFilesError(
-                f"cannot read when the host booted from /{_INIT} and /{_UPTIME}: {error}"
+                f"cannot read when the host booted from /{_INIT} and /proc/{_UPTIME}: {error}"
             ) from error
         return max(began, time.time() - up)
 
@@ -107,15 +107,20 @@ class SystemFiles:
         return frozenset(_REPORTED.findall(done.stdout))
 
     def _read(self, name: Path) -> str:
-        """Return the content of a file of the kernel; a scratch root may have its own."""
-        for place in (self.root / name, Path("/") / name):
+        """Return the content of a file of the kernel."""
+        return self._from_kernel(lambda proc: (proc / name).read_text(encoding="ascii").strip())
+
+    def _from_kernel(self, read: Callable[[Path], str]) -> str:
+        """Call ``read`` with the directory of the kernel's files, of which a scratch root may have its own."""
+        missing = None
+        for proc in (self.root / "proc", Path("/proc")):
             try:
-                return place.read_text(encoding="ascii").strip()
-            except FileNotFoundError:
-                continue
+                return read(proc)
+            except FileNotFoundError as error:
+                missing = error
             except (OSError, UnicodeDecodeError) as error:
-                raise HostFilesError(f"cannot read {place}: {error}") from error
-        raise HostFilesError(f"this machine has no /{name}")
+                raise HostFilesError(f"cannot read a file of the kernel in {proc}: {error}") from error
+        raise HostFilesError(f"this machine lacks a file of the kernel: {missing}")
 
     def reboot(self) -> None:
         """Call the command that reboots the host; raises ``RebootError`` if it fails."""

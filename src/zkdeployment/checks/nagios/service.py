@@ -12,11 +12,11 @@ import socket
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from zkdeployment.base.errors import ServiceError
+from zkdeployment.base.machine.boots import read_boot_id
 from zkdeployment.base.machine.http import HttpClient, HttpError, basic_login
 from zkdeployment.base.text import printable
 from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
@@ -24,11 +24,11 @@ from zkdeployment.checks.nagios.check import is_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from zkdeployment.checks.nagios.files import NagiosResult
 
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LONGEST = 200
 
 
@@ -38,7 +38,7 @@ def bridge_name(objects: Path) -> str:
     The name contains the machine, the directory of objects, and the boot, which distinguishes copies of a machine.
     """
     try:
-        boot = _BOOT_ID.read_text(encoding="ascii")
+        boot = read_boot_id()
     except (OSError, ValueError):
         boot = "unknown"
     return re.sub(r"[^ -~]", "?", f"{socket.gethostname()}:{objects} ({boot[:8]})")[-_LONGEST:]

@@ -288,11 +288,10 @@ def test_the_session_is_unknown_in_a_copy_of_the_directory(run, tmp_path):
     assert run.session.read_session() == 17
 
 
-def test_the_session_is_unknown_after_a_reboot(run, tmp_path, monkeypatch):
+def test_the_session_is_unknown_after_a_reboot(run, monkeypatch):
     run.session.write_session(17)
     assert started(run.path).session.read_session() == 17
-    (tmp_path / "boot_id").write_text("another\n")
-    monkeypatch.setattr(run_directory, "_BOOT_ID", tmp_path / "boot_id")
+    monkeypatch.setattr(run_directory, "read_boot_id", lambda: "another")
     assert started(run.path).session.read_session() is None
 
 

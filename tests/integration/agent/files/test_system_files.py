@@ -36,3 +36,21 @@ def test_an_unreadable_time_of_the_boot_is_named(tmp_path):
 
 def test_a_root_without_files_of_the_kernel_has_the_boot_of_the_machine(tmp_path):
     assert 0 < SystemFiles(tmp_path).booted() <= time.time()
+
+
+def test_a_container_that_boots_with_the_kernel_of_its_machine_has_another_boot_id(tmp_path):
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("3f0b5a3e\n", encoding="ascii")
+    ids = set()
+    for started in (52, 90123):
+        stat = f"1 (systemd) S {'0 ' * 18}{started} 169"
+        (tmp_path / "proc/1/stat").write_text(stat, encoding="ascii")
+        ids |= {SystemFiles(tmp_path).boot_id(), SystemFiles(tmp_path).boot_id()}
+    assert ids == {"3f0b5a3e-52", "3f0b5a3e-90123"}
+
+
+def test_an_unreadable_boot_id_is_named(tmp_path):
+    (tmp_path / "proc/sys/kernel/random/boot_id").mkdir(parents=True)
+    with pytest.raises(HostFilesError, match=r"cannot read a file of the kernel in .*boot_id"):
+        SystemFiles(tmp_path).boot_id()
