@@ -9,6 +9,7 @@ either, because nothing could install the agent again.
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations, zip_longest
@@ -276,10 +277,19 @@ def _listed(packages: Iterable[Package]) -> str:
     return ", ".join(package.nevra for package in sorted(packages)) or "none"
 
 
+def matching_names(patterns: Iterable[str], installed: Iterable[str]) -> list[str]:
+    """Return the names of installed packages that match any of these patterns, sorted."""
+    wanted = tuple(patterns)
+    return sorted(name for name in installed if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted))
+
+
 def removable_packages(candidates: Iterable[str], inventory: Inventory) -> frozenset[str]:
     """Return the candidates that are registered as managed or are installed packages, without the agent's own."""
-    packages = inventory.managed.keys() | inventory.packages.keys()
-    return frozenset(name for name in candidates if name in packages and name != AGENT_PACKAGE)
+    return frozenset(
+        name
+        for name in candidates
+        if name != AGENT_PACKAGE and (name in inventory.managed or name in inventory.packages)
+    )
 
 
 def packages_to_register(

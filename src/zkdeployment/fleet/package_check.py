@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.agent.rules.availability import Offers
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets
@@ -73,8 +74,9 @@ def check_packages(
     hosts = [host for host in known if host is not None]
     problems: dict[Problem, None] = {}
     checked = 0
+    releases: dict[tuple[str, str], Offers] = {}
     for check in (
-        *_system_checks(repositories, systems, hosts),
+        *_system_checks(repositories, systems, hosts, releases),
         *_demand_checks(repositories, demands, hosts, targets),
     ):
         checked += check.number
@@ -84,7 +86,7 @@ def check_packages(
             if not problems:
                 raise
             problems[unread_warning(error, check.arch)] = None  # the problems that were found before count
-    return PackageFindings(tuple(problems), checked)
+    return PackageFindings(tuple(problems), checked, releases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +102,39 @@ def _system_checks(
     repositories: DnfHostRepositories,
     systems: Mapping[WantedSystem, frozenset[str]],
     hosts: Collection[HostSoftware],
+    releases: dict[tuple[str, str], Offers],
 ) -> Iterator[_Check]:
-    """Yield the checks of the releases and the patterns of system nodes."""
+    """Yield the checks of the releases and the patterns of system nodes; add the packages of these ``releases``.
+
+    The repositories are read once for each release and architecture.
+    """
+    checks: dict[tuple[str, str], dict[WantedSystem, frozenset[str]]] = {}
     for system, names in systems.items():
         concerned = [host for host in hosts if not names.isdisjoint(host.identity.published_names)]
         installed = frozenset(name for host in concerned for name in host.installed)
         for arch in sorted({host.arch for host in concerned}) or [""]:
-            yield _Check(arch, 1, _system_problems(repositories, system, installed, arch))
+            checks.setdefault((system.release, arch), {})[system] = installed
+    for (release, arch), installed_by in checks.items():
+        yield _Check(
+            arch, len(installed_by), _system_problems(repositories, release, arch, installed_by, releases)
+        )
 
 
 def _system_problems(
-    repositories: DnfHostRepositories, system: WantedSystem, installed: frozenset[str], arch: str
+    repositories: DnfHostRepositories,
+    release: str,
+    arch: str,
+    systems: Mapping[WantedSystem, frozenset[str]],
+    releases: dict[tuple[str, str], Offers],
 ) -> Iterator[Problem]:
-    offers = repositories.at_release(system.release).offers(patterns_of(system), arch)
-    problems = [*release_problems(system, offers, installed, arch)]
-    if not any(problem.severity is Severity.ERROR for problem in problems):
-        yield from unreachable_warnings(offers)
-    yield from problems
+    """Yield the problems of the systems of a release; each is mapped to the names of its hosts' packages."""
+    names = frozenset(pattern for system in systems for pattern in patterns_of(system)).union(*systems.values())
+    offers = releases[release, arch] = repositories.at_release(release).offers(names, arch)
+    for system, installed in systems.items():
+        problems = [*release_problems(system, offers, installed, arch)]
+        if not any(problem.severity is Severity.ERROR for problem in problems):
+            yield from unreachable_warnings(offers)
+        yield from problems
 
 
 def _demand_checks(

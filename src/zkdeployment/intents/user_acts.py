@@ -641,4 +641,4 @@ def _plan(visit: Visit, files: Sequence[SourceFile]) -> PlanView:
         found = visit.state.planner.plan_files(visit.adapters, files, "the act")
     except TreeError as error:
         return refused_plan(str(error))
-    return plan_view(found.forecast, found.warnings, found.packages, found.lines)
+    return plan_view(found.forecast, found.warnings, found.packages, found.additions)

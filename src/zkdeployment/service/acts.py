@@ -622,7 +622,7 @@ the strategy of that revision, too; without it, the present one stays in force. 
                 ActDetail(f"It undoes {counted(len(undone), 'commit')}", undone),
                 ActDetail("Changes of the files", tuple(outcome.diff.splitlines()[:_MOST_LINES])),
             ),
-            plan=plan_view(planned.forecast, planned.warnings, planned.packages, planned.lines),
+            plan=plan_view(planned.forecast, planned.warnings, planned.packages, planned.additions),
         )
 
     def _order(self, commits: TreeCommits, actor: Actor) -> RollbackOrder:

@@ -10,7 +10,10 @@ FEATURE = Feature(
     "system",
     (
         SettingsPlaces(sections=value_in(".system.alarms", "SECTIONS")),
-        FleetPlaces(alarms=function_in(".system.opening", "alarms")),
+        FleetPlaces(
+            alarms=function_in(".system.opening", "alarms"),
+            plan_addition=function_in(".system.rules", "plan_addition"),
+        ),
         ServicePlaces(
             api_routers=value_in(".system.api", "ROUTERS"),
             page_routers=value_in(".system.pages", "ROUTERS"),

@@ -9,6 +9,7 @@ import pytest
 from support.builders import make_package
 from support.hosts.repositories import PaperRepository, publish_modules, reader
 from support.hosts.snapshots import NEW, OLD, definition
+from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
 from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.agent.rules.availability import Offers, PaperTransaction
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.system import Extent
@@ -214,6 +214,30 @@ def test_patterns_that_match_no_package_give_warnings(system_repositories: DnfHo
         )
         for key, pattern in (("update", "part?"), ("exclude", "mysql*"))
     ]
+
+
+def test_the_repositories_of_a_release_are_read_once_for_all_its_hosts(
+    system_repositories: DnfHostRepositories, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Collection[str]] = []
+    read = DnfHostRepositories.offers
+
+    def counted(self: DnfHostRepositories, names: Collection[str], arch: str) -> Offers:
+        asked.append(names)
+        return read(self, names, arch)
+
+    monkeypatch.setattr(DnfHostRepositories, "offers", counted)
+    others = {"/system/h2": (Assignment.of_system(WantedSystem("/os/db", NEW)),), "h2": ()}
+    hosts = [known("h1", make_package("tool", "1.0")), known("h2", make_package("bash", "5.1"))]
+    findings = check_packages(system_repositories, updating(NEW) | others, {}, lambda _names: hosts)
+    assert asked == [{"tool", "bash"}]
+    ((place, offers),) = findings.releases.items()
+    assert (place, findings.checked) == ((NEW, ""), 2)
+    assert {name: [one.version for one in found] for name, found in offers.packages.items()} == {
+        "bash": ["5.2"],
+        "tool": ["1.1"],
+    }
+    assert offers.security == {"tool": (make_package("tool", "1.1"),)}
 
 
 def test_services_are_checked_against_the_release_of_their_hosts(system_repositories: DnfHostRepositories):

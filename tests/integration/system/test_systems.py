@@ -5,8 +5,10 @@ import time
 
 import pytest
 
+from support.builders import make_inventory
 from support.fleets.written import WrittenFleet
 from support.forks import run_forked
+from support.hosts.snapshots import OLD, SNAPSHOTS, definition
 from support.service import check_answer, running_service
 from support.waiting import wait_until
 from zkdeployment.base.host import Host, Identity
@@ -77,3 +79,26 @@ def test_the_monitor_of_the_fleet_warns_by_its_configuration(zookeeper, tmp_path
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n")
     assert "1 host has a reboot due: app1" in run_forked("monitor", "--cluster", str(config)).stdout
     assert "reboot due" not in quiet
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_plan_shows_the_packages_that_an_update_would_change(
+    zookeeper, session, snapshots, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "os.repo").write_text(definition(snapshots), encoding="utf-8")
+    (tmp_path / "os.zk").write_text(
+        TREE.replace("2026-11-20'", "2026-11-20'\n    generation = 2"), encoding="utf-8"
+    )
+    old = [offer.package for offer in SNAPSHOTS[OLD]]
+    for number, packages in ((1, old), (2, old[1:])):
+        identity = Identity(f"h{number}", f"app{number}", "web")
+        write_inventory(session, KnownHost(identity, make_inventory(*packages), time=6.0))
+    plan = ("plan", "-z", zookeeper, str(tmp_path / "os.zk"))
+    printed = run_forked(*plan, "--repositories", str(tmp_path), "--short").stdout.splitlines()
+    assert printed[-3:-1] == [
+        "- /os/web to 2026-11-20: 1 host: 5 updates, 1 security, reboot (kernel-core)",
+        "- /os/web to 2026-11-20: 1 host: 4 updates, 1 security, reboot (kernel-core)",
+    ]
+    found = json.loads(run_forked(*plan, "-o", "json").stdout)["system"]
+    assert [kind["unknown"] for kind in found["kinds"]] == ["no repository was read"]

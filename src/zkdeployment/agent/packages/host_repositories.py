@@ -121,6 +121,7 @@ class DnfHostRepositories:
             by_name(Package(*row) for row in answer["available"]),
             answer["unreachable"],
             releases=answer["releases"],
+            security=by_name(Package(*row) for row in answer["security"]),
         )
 
     def hidden(

@@ -7,7 +7,6 @@ back like every other (``dnf``, ``transaction``).
 
 from __future__ import annotations
 
-import fnmatch
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
@@ -55,7 +54,7 @@ class SystemUpdates:
     def prepare(self, change: SystemChange) -> DnfTransaction:
         """Return the tested transaction of an update; raises ``PackageError`` if the update is impossible."""
         before = self.database.installed()
-        names = [] if isinstance(change.update, str) else matching_names(change.update, before)
+        names = [] if isinstance(change.update, str) else packages.matching_names(change.update, before)
         if change.update == "none" or (not names and not isinstance(change.update, str)):
             return DnfTransaction(before, before, release=change.release)
         try:
@@ -109,7 +108,7 @@ class SystemUpdates:
             raise UnsolvableError(self._explained(str(error), change, directory)) from error
         after = packages.changed(before, [file.package for file in resolved.files], resolved.removed)
         changes = packages.items(before, after)
-        fixed = {item.name for item in changes} & {*change.kept, *matching_names(change.exclude, before)}
+        fixed = {item.name for item in changes} & {*change.kept, *packages.matching_names(change.exclude, before)}
         if fixed:
             raise PackageError(
                 f"the update would change {', '.join(sorted(fixed))}, but packages of services and excluded ones"
@@ -126,7 +125,7 @@ class SystemUpdates:
         """Return why an update cannot be resolved, with the obstacles of the hidden packages in ``reason``."""
         options = release_options(self.dnf, self.root, change.release, directory)
         hidden = hidden_packages(self.dnf, filtered(reason), options=options)
-        left = matching_names((*change.kept, *change.exclude), {package.name for package in hidden})
+        left = packages.matching_names((*change.kept, *change.exclude), {package.name for package in hidden})
         obstacles = {
             package: kept_by_update() if package.name in left else obstacle for package, obstacle in hidden.items()
         }
@@ -150,9 +149,3 @@ class SystemUpdates:
         self.dnf.run(*fetching, "--setopt=tsflags=test", *command)
         files = self.preparation.downloads.read(directory)
         return Resolved(files, self.preparation.downloads.replaced(files, before, [*options, *command]))
-
-
-def matching_names(patterns: Iterable[str], installed: Iterable[str]) -> list[str]:
-    """Return the names of ``installed`` packages that match any of these patterns, sorted."""
-    wanted = tuple(patterns)
-    return sorted(name for name in installed if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted))

@@ -113,7 +113,7 @@ def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -
     return HostSoftware(
         identity=known.identity,
         installed=known.inventory.packages,
-        arch=_architecture(known.inventory),
+        arch=architecture(known.inventory),
         changes=tuple(
             step.change
             for step in steps.steps
@@ -163,7 +163,8 @@ def demands_of_absent_hosts(hosts: Iterable[HostSoftware]) -> Mapping[Demand, tu
     }
 
 
-def _architecture(inventory: Inventory) -> str:
+def architecture(inventory: Inventory) -> str:
+    """Return the architecture of most packages of a host, empty if all are for any architecture."""
     counts = Counter(package.arch for packages in inventory.packages.values() for package in packages)
     del counts["noarch"]
     return min(counts, key=lambda arch: (-counts[arch], arch), default="")
@@ -239,13 +240,15 @@ class Offers:
 
     ``hidden`` are packages that the repositories have and dnf hides, as far as that was asked. ``releases`` is
     whether a repository has the release that was asked for, by id; repositories whose addresses do not contain the
-    release, or that do not answer, are omitted.
+    release, or that do not answer, are omitted. ``security`` are those of the packages that security advisories
+    name, by name.
     """
 
     packages: Packages
     unreachable: Mapping[str, str]
     hidden: Mapping[Package, Obstacle] = field(default_factory=dict)
     releases: Mapping[str, bool] = field(default_factory=dict)
+    security: Packages = field(default_factory=dict)
 
     def lacks(self, demand: Demand, arch: str) -> tuple[Lack, ...]:
         """Return why dnf does not find the package of a demand; empty if dnf finds it."""
@@ -267,10 +270,14 @@ class PaperResolution:
 
 @dataclass(frozen=True, slots=True)
 class PackageFindings:
-    """The problems of the packages that a publication wants, and warnings; ``checked`` counts the demands."""
+    """The problems of the packages that a publication wants, and warnings; ``checked`` counts the demands.
+
+    ``releases`` are the packages for hosts that newly want a release, by the release and the architecture.
+    """
 
     problems: tuple[Problem, ...] = ()
     checked: int = 0
+    releases: Mapping[tuple[str, str], Offers] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.problems)

@@ -104,8 +104,7 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     locked = {assignment.path for assignment in wanted}.union(services)
     group_of_service = groups_of_services(wanted, inventory, groups)
     software = WantedSoftware.of(wanted, controller, identity)
-    kept = {*inventory.managed, *software.needs, *software.controller_packages}
-    system_first = () if system is None else tuple(system_steps(system, kept))
+    system_first = () if system is None else tuple(system_steps(system, software.kept(inventory)))
     whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service, system_first)
     withheld = _withheld(whole.steps, stopped)
     if not withheld:

@@ -158,6 +158,10 @@ class WantedSoftware:
         """The names of all packages and checkouts, without the package of the controller."""
         return frozenset({*self.needs, *self.checkouts})
 
+    def kept(self, inventory: Inventory) -> frozenset[str]:
+        """Return the names of the packages that no update of the operating system changes."""
+        return frozenset({*inventory.managed, *self.needs, *self.controller_packages, AGENT_PACKAGE})
+
 
 def _needs(wanted: Iterable[Assignment]) -> dict[str, PackageNeed]:
     """Return the needed packages by name.

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.base.machine.reboots import SystemState, deployment_of
-from zkdeployment.base.names import AGENT_PACKAGE
 from zkdeployment.base.plan import Reboot, UpdateSystem
 from zkdeployment.base.system import HostSystem, RebootRule, SystemChange, WantedSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from zkdeployment.base.system import RebootFacts
 
@@ -33,8 +32,8 @@ class SystemNeed:
     may_reboot: bool = True
 
 
-def system_steps(need: SystemNeed, kept: Iterable[str]) -> Iterator[UpdateSystem | Reboot]:
-    """Yield the update and the reboot that a host needs; ``kept`` are the packages of its services.
+def system_steps(need: SystemNeed, kept: frozenset[str]) -> Iterator[UpdateSystem | Reboot]:
+    """Yield the update and the reboot that a host needs; ``kept`` are the packages that the update keeps.
 
     A reboot follows each update unless the node forbids reboots. Whether the host needs it is decided when the
     update is complete. The step is planned again after the boot, which it then verifies.
@@ -44,7 +43,7 @@ def system_steps(need: SystemNeed, kept: Iterable[str]) -> Iterator[UpdateSystem
         return
     is_updated = not wanted.is_update_after(state.updated)
     if not is_updated and wanted.update != "none":
-        change = SystemChange(wanted.release, wanted.update, wanted.exclude, frozenset({*kept, AGENT_PACKAGE}))
+        change = SystemChange(wanted.release, wanted.update, wanted.exclude, kept)
         yield UpdateSystem(wanted, change, _why_updated(wanted, state.updated))
     if wanted.reboot is RebootRule.NEVER or not need.may_reboot:
         if not is_updated and wanted.update == "none":

@@ -256,7 +256,7 @@ def planned_difference(reviewed: Review, basis: PredictionBasis, predicted: Pred
 def plan_addition(reviewed: Review, basis: PredictionBasis, predicted: Prediction) -> PlanAddition:
     """Return the effect of a publication on check instances, as an addition to its plan."""
     found = planned_difference(reviewed, basis, predicted)
-    return PlanAddition("checks", found.to_json(), tuple(found.describe()), bool(found))
+    return PlanAddition("checks", "Checks", found.to_json(), tuple(found.describe()), bool(found))
 
 
 def shown_command(wanted: WantedInstance) -> Sequence[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import action, describe, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
+from zkdeployment.agent.rules.software import WantedSoftware
 from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import HostFilesError, LinkError, NotFoundError, TreeError
 from zkdeployment.base.features import installed
@@ -72,7 +73,8 @@ class HostForecast:
 
     ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease of a
     host that can be leased, as text. ``system`` is the operating system that the host would update to, ``None`` if
-    that does not change.
+    that does not change. ``lock`` is the lock of that update: the path of the system node, or the role with a
+    controller. ``kept`` are the packages that the update keeps.
     """
 
     identity: Identity
@@ -82,6 +84,8 @@ class HostForecast:
     absent: bool = False
     lease: str = ""
     system: WantedSystem | None = None
+    lock: str = ""
+    kept: frozenset[str] = frozenset()
 
     @property
     def unchanged(self) -> str:
@@ -95,7 +99,7 @@ class HostForecast:
         if self.system is None:
             return steps
         update = f"update the operating system to release {self.system.release} of {self.system.path}"
-        return ((update, ""), *steps)
+        return ((update, f"updates packages under the lock of {self.lock}"), *steps)
 
     def to_json(self) -> dict[str, Value]:
         """Return the JSON form, as ``-o json`` prints it."""
@@ -305,7 +309,12 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
     system = _system_update(identity, wanted.system, future.before)
     if system is not None or not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
-    return HostForecast(identity, outlook, steps, absent=absent, system=system)
+    planned = HostForecast(identity, outlook, steps, absent=absent, system=system)
+    if system is None:
+        return planned
+    lock = system.path if wanted.controller is None else f"role {identity.role}"
+    kept = WantedSoftware.of(wanted.assignments, wanted.controller).kept(inventory)
+    return replace(planned, lock=lock, kept=kept)
 
 
 def _system_update(identity: Identity, wanted: WantedSystem | None, before: Targets) -> WantedSystem | None:
@@ -433,12 +442,13 @@ class PredictionBasis:
 
 @dataclass(frozen=True, slots=True)
 class PlanAddition:
-    """The effect of a publication on the records of a feature, which ``name`` is in the JSON form of a plan.
+    """The addition of a feature to a plan; ``name`` is its key in the JSON form, ``title`` its heading.
 
-    ``changes`` is whether there is any effect, ``lines`` describe it to people.
+    ``changes`` is whether the publication changes records of the feature, ``lines`` are for people.
     """
 
     name: str
+    title: str
     value: dict[str, Value]
     lines: tuple[str, ...] = ()
     changes: bool = False

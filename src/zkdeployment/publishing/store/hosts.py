@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.deployment import Deployment
@@ -65,7 +66,12 @@ def read_inventories(session: Session, host_ids: Iterable[str] | None = None) ->
     """Return the last inventories of hosts (default: all known hosts), by id; read in one pipelined round."""
     names = sorted(session.children(paths.INVENTORY) or () if host_ids is None else host_ids)
     nodes = session.get_many(_path(name) for name in names)
-    return tuple(decode(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None)
+    decode_inventory = partial(_inventory, shared={})
+    return tuple(
+        _decode(name, node.data, decode_inventory)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )
 
 
 def known_ids(session: Session) -> frozenset[str]:
@@ -99,8 +105,12 @@ def decode(host_id: str, data: bytes, *, software: bool = True) -> KnownHost:
 
     Without ``software`` only the markers of the inventory are decoded.
     """
+    return _decode(host_id, data, _inventory if software else _markers_only)
+
+
+def _decode(host_id: str, data: bytes, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
     try:
-        return _known_host(host_id, unpack(data), _inventory if software else _markers_only)
+        return _known_host(host_id, unpack(data), decode_inventory)
     except KeyError as error:
         reason = f"it lacks the key {error}"
     except (ValueError, TypeError, AttributeError) as error:
@@ -178,15 +188,11 @@ def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inve
     )
 
 
-def _inventory(value: Any) -> Inventory:
+def _inventory(value: Any, shared: dict[object, tuple[Package, ...]] | None = None) -> Inventory:
+    """Decode an inventory; ``shared`` are the packages of other ones, whose equal packages are used again."""
+    shared = {} if shared is None else shared
     return Inventory(
-        packages={
-            _text(name): tuple(
-                Package(name, _number(epoch), _text(version), _text(release), _text(arch))
-                for epoch, version, release, arch in packages
-            )
-            for name, packages in value["packages"].items()
-        },
+        packages={_text(name): _packages(name, rows, shared) for name, rows in value["packages"].items()},
         scripts=_texts(value["scripts"]),
         directories=_names(value["directories"]),
         markers=_markers(value),
@@ -199,6 +205,16 @@ def _inventory(value: Any) -> Inventory:
         originals=_texts(value["originals"]),
         deployments_started=bool(value["started"]),
     )
+
+
+def _packages(name: str, rows: Any, shared: dict[object, tuple[Package, ...]]) -> tuple[Package, ...]:
+    key = (name, *map(tuple, rows))
+    if key not in shared:
+        shared[key] = tuple(
+            Package(name, _number(epoch), _text(version), _text(release), _text(arch))
+            for epoch, version, release, arch in rows
+        )
+    return shared[key]
 
 
 def _markers_only(value: Any) -> Inventory:

@@ -221,6 +221,48 @@ class CheckDifferenceBody(Described):
     errors: list[dict[str, Any]]
 
 
+class PlannedPackageBody(Described):
+    """A package that an update of the operating system changes; ``before`` is null if it is added."""
+
+    name: str
+    before: str | None
+    after: str | None
+    security: bool
+
+
+class PlannedUpdateBody(Described):
+    """The estimated update of the operating system of a host; ``reboot_for`` are the packages that ask for it."""
+
+    packages: list[PlannedPackageBody]
+    updates: int
+    security: int
+    reboot: bool
+    reboot_for: list[str]
+
+
+class UpdateKindBody(Described):
+    """The ids of the hosts with one kind of update; ``unknown`` is why the update is unknown.
+
+    ``missing`` are the repositories that could not be read.
+    """
+
+    path: str
+    release: str
+    hosts: list[str]
+    unknown: str | None
+    missing: list[str]
+    update: PlannedUpdateBody | None
+
+
+class PlannedUpdatesBody(Described):
+    """The updates of operating systems: at most 1,000 kinds, how many more there are, and the time of all."""
+
+    hosts: int
+    kinds: list[UpdateKindBody]
+    more: int
+    time: str | None
+
+
 class PlanBody(Described):
     """The forecast of a publication."""
 
@@ -236,6 +278,7 @@ class PlanBody(Described):
     warnings: list[str]
     packages: PackageCheckBody | None
     checks: CheckDifferenceBody
+    system: PlannedUpdatesBody
 
 
 @router.get("/plan", response_model=PlanBody, responses={404: ERRORS[404], 409: ERRORS[409]})

@@ -335,7 +335,7 @@ def show_plan(
     elif revision:
         try:
             found = planner_of(request).plan(adapters, revision)
-            view = plan_view(found.forecast, found.warnings, found.packages, found.lines, recent)
+            view = plan_view(found.forecast, found.warnings, found.packages, found.additions, recent)
             comparison = compare_with_past(str(found.forecast.revision), recent, governed=found.forecast.governed)
         except TreeError as error:
             view = refused_plan(str(error))

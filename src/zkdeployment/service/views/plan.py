@@ -18,6 +18,7 @@ from zkdeployment.service.views.hosts import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from zkdeployment.fleet.views.forecast import PlanAddition
     from zkdeployment.publishing.records import PublicationSummary
     from zkdeployment.strategies.order import Turn
 
@@ -77,7 +78,7 @@ class PlanView:
     strategy: tuple[str, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
+    additions: tuple[PlanAddition, ...] = ()
     duration: str = ""
     map: PlanMap | None = None
 
@@ -160,16 +161,18 @@ def plan_view(
     prediction: Forecast,
     warnings: Iterable[str] = (),
     packages: PackageFindings | None = None,
-    additions: Iterable[str] = (),
+    additions: Iterable[PlanAddition] = (),
     recent: Sequence[PublicationSummary] = (),
 ) -> PlanView:
     """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check.
 
-    ``additions`` are the lines of what features add. ``recent`` publications, newest first, show the pace.
+    ``additions`` are those of features. ``recent`` publications, newest first, show the pace, but not that of
+    updates of operating systems.
     """
     findings = packages or PackageFindings()
     failing = len(prediction.with_outlook(Outlook.FAILS))
     changing = len(prediction.with_outlook(Outlook.CHANGES))
+    updates = any(host.system is not None for host in prediction.hosts)
     tone, headline = Tone.GOOD, "No host would change"
     if failing:
         tone, headline = Tone.BAD, f"{count_text(failing, 'host')} would fail"
@@ -190,8 +193,8 @@ def plan_view(
         strategy=tuple(prediction.strategy.describe()) if prediction.strategy else (),
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
-        checks=tuple(additions),
-        duration=duration_sentence(changing, recent[:PACE], governed=prediction.governed),
+        additions=tuple(addition for addition in additions if addition.lines),
+        duration="" if updates else duration_sentence(changing, recent[:PACE], governed=prediction.governed),
         map=_map(prediction),
     )
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog.testing
 
+from support.hosts.repositories import reader
 from support.hosts.snapshots import BROKEN, IMPOSSIBLE, NEW, OLD, SNAPSHOTS, definition
 from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.agent.rules.estimated_update import estimated_update
 from zkdeployment.base.errors import PackageError
-from zkdeployment.base.system import SystemChange
+from zkdeployment.base.inventory import Inventory
+from zkdeployment.base.system import SystemChange, WantedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -119,6 +122,26 @@ def test_the_security_advisories_that_a_host_lacks_are_counted_for_each_release(
     assert (missing(OLD), missing(NEW), missing("2026-99-99")) == (0, 1, None)
     held_system.update(NEW, "security")
     assert missing(NEW) == 0
+
+
+@pytest.mark.parametrize(
+    ("extent", "only_dnf_knows"),
+    [("all", {"part", "former", "successor"}), ("security", {"part"}), (("bash", "kernel*"), set())],
+)
+def test_the_estimate_of_a_plan_lacks_only_what_the_solver_adds(
+    held_system: System, tmp_path: Path, extent: Extent, only_dnf_knows: set[str]
+):
+    manager = held_system.manager
+    inventory = Inventory(manager.installed(), installonly=manager.installonly())
+    repositories = reader(tmp_path, str(tmp_path / "definitions")).at_release(NEW)
+    offers = repositories.offers(inventory.packages.keys(), "")
+    wanted = WantedSystem("/os", NEW, extent, ("postgresql*",))
+    estimate = estimated_update(wanted, inventory, {"app", "zkdeployment"}, offers, "")
+    change = SystemChange(NEW, extent, wanted.exclude, frozenset({"app", "zkdeployment"}))
+    real = manager.prepare_system(change).items
+    assert {*estimate.changes} <= {*real}
+    assert {item.name for item in {*real} - {*estimate.changes}} == only_dnf_knows
+    assert estimate.security == ({"tool"} if "bash" not in extent else frozenset())
 
 
 def test_patterns_select_installed_packages(system):

@@ -145,3 +145,12 @@ def test_a_host_that_leaves_its_role_waits_for_no_lock_and_is_not_out_of_service
     ZooKeeperFleet(session).roles.leave(identity)
     assert client.get_children("/role-locks/web") == ["lr-0000000002"]
     assert ZooKeeperFleetReader(session).snapshot().out_of_service == {}
+
+
+def test_hosts_that_are_read_together_share_their_equal_packages(session, fleet):
+    others = {**PACKAGES, "bar": (make_package("bar", "2"),)}
+    fleet.publish_inventory(KNOWN)
+    fleet.publish_inventory(KnownHost(Identity("h2", "app2"), Inventory(packages=others), 5.0))
+    one, two = read_inventories(session)
+    assert one.inventory.packages["foo"] is two.inventory.packages["foo"]
+    assert two.inventory.packages == others

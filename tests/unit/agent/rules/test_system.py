@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_inventory
 from zkdeployment.agent.rules.plan_text import action, sentence
 from zkdeployment.agent.rules.planner import plan
+from zkdeployment.agent.rules.software import WantedSoftware
 from zkdeployment.agent.rules.system import SystemNeed, host_system, must_reboot, system_steps
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.inventory import Inventory
@@ -25,7 +27,7 @@ FIRST = SystemState()
 
 
 def kinds(wanted, state=FIRST, **fields):
-    return [step.kind for step in system_steps(SystemNeed(wanted, state, **fields), ())]
+    return [step.kind for step in system_steps(SystemNeed(wanted, state, **fields), frozenset())]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def test_a_host_that_may_not_reboot_only_updates():
 
 
 def test_an_update_names_its_reason_and_keeps_the_packages_of_services_and_the_agent():
-    update, reboot = system_steps(SystemNeed(NEW, SystemState(updated=OLD)), ["foo"])
+    kept = WantedSoftware.of((), None).kept(make_inventory(managed={"foo": "foo"}))
+    update, reboot = system_steps(SystemNeed(NEW, SystemState(updated=OLD)), kept)
     assert isinstance(update, UpdateSystem)
     assert update.change.kept == {"foo", "zkdeployment"}
     assert sentence(update) == (

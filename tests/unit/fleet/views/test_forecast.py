@@ -312,7 +312,7 @@ def test_hosts_whose_operating_system_changes_are_counted_and_named():
         assert outlooks(seen) == {"h1": Outlook.CHANGES}
         assert seen.hosts[0].lines[0] == (
             f"update the operating system to release {change.get('release', '1')} of /os",
-            "",
+            "updates packages under the lock of /os",
         )
         assert seen.hosts[0].to_json()["system"]["path"] == "/os"
         assert "hosts: 1 change, 1 of them updates the system;" in seen.summary

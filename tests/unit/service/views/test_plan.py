@@ -1,5 +1,7 @@
 """The page of the plan: the steps of hosts, the largest groups first, or why a tree would not be published."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.strategies import group, strategy
@@ -8,7 +10,8 @@ from zkdeployment.base.deployment import Assignment, HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.source_files import Problem, Severity
-from zkdeployment.fleet.views.forecast import forecast
+from zkdeployment.base.system import WantedSystem
+from zkdeployment.fleet.views.forecast import PlanAddition, forecast
 from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 from zkdeployment.service.views.fleet import Tone
 from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
@@ -101,6 +104,13 @@ def test_the_order_of_the_rollout_is_shown():
     assert found.order[0][1] == "a.example.com"
     assert plan_view(forecasted, recent=[published(2)]).duration
     assert not found.duration
+    update = replace(forecasted.hosts[0], system=WantedSystem("/os", "2"))
+    assert not plan_view(replace(forecasted, hosts=(update,)), recent=[published(2)]).duration
+
+
+def test_each_feature_with_an_addition_has_a_part_of_its_own():
+    additions = [PlanAddition(name, name.title(), {}, lines) for name, lines in (("one", ("a",)), ("two", ()))]
+    assert [each.title for each in plan_view(prediction("h1"), additions=additions).additions] == ["One"]
 
 
 def test_a_tree_with_errors_would_not_be_published():

@@ -59,6 +59,7 @@ def _configured(arguments):
     for name, value in settings:
         if "." not in name:
             config.opt_binds().at(name).new_string(_PRIORITY, value)
+    config.opt_binds().at("optional_metadata_types").new_string(_PRIORITY, "comps,updateinfo")
     base.load_config()
     base.get_vars().set("releasever", arguments.releasever)
     for setting in arguments.setvar:
@@ -161,6 +162,15 @@ class Libdnf5Solver:
         if any_arch:
             return list(query)
         return [package for package in query if libdnf5.rpm.get_base_arch(package.get_arch()) in self._arches]
+
+    def security(self, packages):
+        """Return those of the packages that security advisories name."""
+        advisories = libdnf5.advisory.AdvisoryQuery(self._base)
+        advisories.filter_type("security")
+        query = self._query()
+        query.filter_advisories(advisories)
+        named = {self.identity(package) for package in query}
+        return [package for package in packages if self.identity(package) in named]
 
     @staticmethod
     def identity(package):

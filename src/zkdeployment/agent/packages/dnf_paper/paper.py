@@ -9,8 +9,8 @@ names, ``any_arch`` (whether those for other architectures count), the ``release
 (may be empty), ``packages`` (name, epoch, version, release and architecture of
 each) and ``transactions``, which refer to packages by index. ``answer.json`` has the message of each
 ``unreachable`` repository, in ``releases`` whether each repository of the release has it (without those of which
-this is unknown), and the ``available`` packages of these names. ``problems.jsonl`` has a line for each
-transaction as soon as it is resolved: a problem, or null.
+this is unknown), the ``available`` packages of these names, and in ``security`` those of them that security
+advisories name. ``problems.jsonl`` has a line for each transaction as soon as it is resolved: a problem, or null.
 
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
 are requested together from the repositories. An installed package that no repository has is described by a
@@ -120,14 +120,16 @@ def answer(solver, request, directory, state):
     """Write the answers to a request; ``solver`` has loaded all other repositories than the unreachable ones.
 
     A solver has these methods. ``available``: the packages of some names and patterns, for any architecture or for
-    those that hosts can run. ``identity`` of a package. ``newest``: the ``Template`` of the highest version of
-    each of some names, by name and architecture. ``add``: makes packages with a ``Description`` available.
-    ``exclude`` packages and ``include`` them again. ``rules``: the explanations why packages, and any version of
-    some names, cannot be installed together without any package of other names; empty if they can.
+    those that hosts can run. ``security``: those of the available packages that security advisories name.
+    ``identity`` of a package. ``newest``: the ``Template`` of the highest version of each of some names, by name
+    and architecture. ``add``: makes packages with a ``Description`` available. ``exclude`` packages and
+    ``include`` them again. ``rules``: the explanations why packages, and any version of some names, cannot be
+    installed together without any package of other names; empty if they can.
     """
     found = solver.available(request["names"], any_arch=request["any_arch"])
     available = sorted({solver.identity(package) for package in found})
-    written = json.dumps({**state._asdict(), "available": available})
+    security = sorted({solver.identity(package) for package in solver.security(found)})
+    written = json.dumps({**state._asdict(), "available": available, "security": security})
     (directory / "answer.json").write_text(written, encoding="utf-8")
     if request["transactions"]:
         paper = Paper(solver, request["packages"])

@@ -79,6 +79,11 @@ class HawkeySolver:
         return query if any_arch else query.filter(arch=self._sack.list_arches())
 
     @staticmethod
+    def security(packages):
+        """Return those of the packages that security advisories name."""
+        return packages.filter(advisory_type="security")
+
+    @staticmethod
     def identity(package):
         """Return the name, epoch, version, release and architecture of a package."""
         return package.name, package.epoch, package.version, package.release, package.arch
