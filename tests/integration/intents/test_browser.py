@@ -142,6 +142,7 @@ def test_a_cell_of_the_matrix_opens_without_loading_the_page_again(stage: Stage)
         assert page.evaluate("window.loadedOnce") is True
 
 
+@pytest.mark.nightly
 def test_everything_works_without_javascript(stage: Stage):
     with stage.page("/intents", java_script_enabled=False) as page:
         page.get_by_role("link", name="Created").click()
@@ -177,6 +178,7 @@ def test_an_operator_acts_with_a_reason_and_sees_the_outcome_of_the_act(stage: S
         assert page.evaluate("window.loadedOnce") is True
 
 
+@pytest.mark.nightly
 def test_pages_of_services_and_hosts_show_withheld_services(stage: Stage):
     stage.fleet.record(*RECORDS, withheld={("/net/vlan12", "web"), ("/p1/gone", "web")})
     with stage.page("/services") as page:
@@ -195,6 +197,7 @@ def test_pages_of_services_and_hosts_show_withheld_services(stage: Stage):
         expect(page.locator("#withheld")).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_a_viewer_sees_no_acts_and_an_unknown_intent_is_not_found(stage: Stage):
     with stage.service.browser(stage.service.add_user(Role.VIEWER)) as browser:
         page = browser.get(PAGE)

@@ -116,6 +116,7 @@ def test_a_tenant_leases_extends_and_retires_nodes_and_the_page_follows(stage):
         expect(page.locator("#past")).to_contain_text("retired by tenant")
 
 
+@pytest.mark.nightly
 def test_an_admin_manages_nodes_without_javascript(stage):
     number = stage.add_failed_node("broken.example.com", "no route to host")
     wait_until(lambda: number in pools_of(stage.service.adapters.feed).snapshot.nodes, "the node")
@@ -185,6 +186,7 @@ def hold_nodes(stage: PoolStage, tenant: int, pool: str, count: int, hours: tupl
         stage.store.commit(PoolChange(sessions=(ended,)), read)
 
 
+@pytest.mark.nightly
 def test_the_plots_of_usage_are_accessible_and_have_the_numbers_of_the_table(stage, axe_source):
     users = {user.name: user.id for user in stage.service.adapters.users.users()}
     hold_nodes(stage, users["tenant"], "metal-x86", 2, (30.0, 10.0))
@@ -226,6 +228,7 @@ def test_the_plots_of_usage_are_accessible_and_have_the_numbers_of_the_table(sta
         assert viewer.get("/pools/usage").status_code == 403
 
 
+@pytest.mark.nightly
 def test_the_page_offers_each_role_the_acts_of_its_rights(stage):
     service = stage.service
     with service.browser(service.add_user(Role.OPERATOR)) as operator, service.browser(stage.tenant) as tenant:

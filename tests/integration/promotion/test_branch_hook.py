@@ -183,6 +183,7 @@ def test_an_unknown_pusher_may_do_nothing(site, key, found):
     assert f"found {found}" in words
 
 
+@pytest.mark.nightly
 def test_a_repository_without_main_lets_the_promoter_choose_nothing(site):
     site.ask("update-ref", "-d", "refs/heads/main")
     assert "may only choose among the commits of main" in refusal(
@@ -190,6 +191,7 @@ def test_a_repository_without_main_lets_the_promoter_choose_nothing(site):
     )
 
 
+@pytest.mark.nightly
 def test_the_names_of_main_and_of_fleets_may_be_others(site):
     second = site.commits[1]
     site.ask("update-ref", "refs/heads/trunk", second)
@@ -202,6 +204,7 @@ def test_the_names_of_main_and_of_fleets_may_be_others(site):
     assert "may only move branches below stages/" in refusal(site, "promoter", f"{second}:refs/heads/{EU}")
 
 
+@pytest.mark.nightly
 def test_keys_run_no_other_program_than_git(site):
     key = site.server.keys["promoter"]
     done = site.server.run(key, "touch /tmp/zkdeployment-owned")
@@ -215,6 +218,7 @@ def promoter(site, tmp_path, key="promoter"):
     return FleetBranches.opened(url, tmp_path / f"mirror-{key}", main="main", identity=identity)
 
 
+@pytest.mark.nightly
 def test_the_promoter_learns_the_servers_words_about_each_branch(site, tmp_path, monkeypatch):
     """The key of a fleet in the place of the promoter's."""
     monkeypatch.setenv("PATH", f"{site.server.bin}:/usr/bin:/bin")

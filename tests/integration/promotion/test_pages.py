@@ -170,6 +170,7 @@ def test_the_page_is_accessible_follows_the_fleets_and_fits_a_telephone(service,
             assert faults_of_pages(page, axe_source, ["/fleets", "/fleets/promotions/1-1"]) == []
 
 
+@pytest.mark.nightly
 def test_a_hundred_fleets_are_accessible_fit_a_telephone_and_weigh_little(service, session, browser, axe_source):
     FleetsPlot(100, FleetsScene.DIVERGED, time.time()).write(session)
     ann = service.add_user(Role.OPERATOR, "ann")

@@ -115,6 +115,7 @@ def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(f
     ]
 
 
+@pytest.mark.nightly
 def test_a_commit_with_the_trailers_of_a_rollback_and_other_content_waits_like_any_other(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -131,6 +132,7 @@ def test_a_commit_with_the_trailers_of_a_rollback_and_other_content_waits_like_a
     assert [name for name, _, new in fleets.moves() if new == copied] == ["eu-1", "us-1", "us-2"]
 
 
+@pytest.mark.nightly
 def test_a_bad_revision_goes_no_further_while_its_rollback_cannot_begin(fleets):
     good = fleets.push(CANARY, REST, tree="/good")
     with fleets.promoter() as running:
@@ -174,6 +176,7 @@ def test_a_fleet_with_a_commit_of_its_own_gets_nothing_until_its_branch_is_reset
     assert fleets.branches() == dict.fromkeys(fleets.fleets, next_one)
 
 
+@pytest.mark.nightly
 def test_a_main_branch_that_is_rewritten_ends_the_promotion_of_a_lost_commit(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -192,6 +195,7 @@ def test_a_main_branch_that_is_rewritten_ends_the_promotion_of_a_lost_commit(fle
     assert fleets.branches() == {"eu-1": lost, "us-1": good, "us-2": good}
 
 
+@pytest.mark.nightly
 def test_documents_with_errors_promote_nothing_and_keep_what_runs(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -207,6 +211,7 @@ def test_documents_with_errors_promote_nothing_and_keep_what_runs(fleets):
         assert fleets.records.report.problem == ""
 
 
+@pytest.mark.nightly
 def test_a_repository_without_the_documents_promotes_nothing(fleets):
     fleets.change("/nothing")
     with fleets.promoter() as running:
@@ -270,6 +275,7 @@ def test_a_service_that_lies_about_its_commit_is_no_success(fleets):
     assert fleets.branches() == {"eu-1": "", "us-1": "", "us-2": ""}
 
 
+@pytest.mark.nightly
 def test_a_service_that_reports_a_foreign_commit_is_named_in_its_standing(fleets):
     first = fleets.push(CANARY, REST)
     second = fleets.change("/second")
@@ -320,6 +326,7 @@ def test_a_lost_race_is_read_again_and_is_no_failure(fleets):
     assert fleets.branches() == dict.fromkeys(fleets.fleets, newest)
 
 
+@pytest.mark.nightly
 def test_a_branch_that_the_server_cannot_lock_is_named_and_not_pushed_all_the_time(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -342,6 +349,7 @@ def test_a_branch_that_the_server_cannot_lock_is_named_and_not_pushed_all_the_ti
     assert rollout_state(fleets.promotion) is RolloutProgressState.SUCCESS
 
 
+@pytest.mark.nightly
 def test_a_denied_push_does_not_keep_the_standings_of_fleets_from_the_records(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -407,6 +415,7 @@ def test_a_withheld_fleet_gets_nothing_until_it_is_released(fleets):
             release(fleets.session, "us-1", act)
 
 
+@pytest.mark.nightly
 def test_a_fleet_that_gets_another_name_stays_withheld_by_its_branch(fleets):
     act = Act("op", "withhold us-1", "repairs", 5.0)
     first = fleets.push(CANARY, REST)
@@ -489,6 +498,7 @@ def check_moves(fleets, order):
         tips[name] = new
 
 
+@pytest.mark.nightly
 def test_a_rollback_passes_a_diverged_fleet_which_joins_after_its_reset(fleets):
     """The promoters are killed at each write and push."""
     good = fleets.push(CANARY, REST, tree="/good")
@@ -600,6 +610,7 @@ def test_a_promotion_that_cannot_be_read_is_begun_again(fleets):
         assert (running.until_ended(commit).sequence, fleets.promotion.attempt) == (2, 1)
 
 
+@pytest.mark.nightly
 def test_promotions_that_are_lost_leave_their_history_and_their_numbers(fleets):
     first = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
@@ -611,6 +622,7 @@ def test_promotions_that_are_lost_leave_their_history_and_their_numbers(fleets):
     assert [entry.id for entry in fleets.records.history] == ["2-1", "1-1"]
 
 
+@pytest.mark.nightly
 def test_the_history_keeps_the_last_promotions(fleets, monkeypatch):
     monkeypatch.setattr(store, "HISTORY_LIMIT", 2)
     with fleets.promoter() as running:
@@ -660,6 +672,7 @@ def test_a_second_promoter_takes_over_from_a_killed_one_and_ends_on_request(flee
     check_moves(fleets, {"us-1": ["eu-1"], "us-2": ["eu-1"]})
 
 
+@pytest.mark.nightly
 def test_a_mirror_without_an_answer_of_the_git_server_is_a_problem_of_the_promoter(fleets):
     fleets.push(CANARY, REST)
     bare = fleets.repository.bare

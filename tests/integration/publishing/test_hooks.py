@@ -118,6 +118,7 @@ class TestPreReceive:
             assert place in output
         assert server.branches == {"main": good}
 
+    @pytest.mark.nightly
     def test_an_invalid_strategy_is_rejected_with_the_place_of_the_error(self, server: Server):
         good = server.clone.commit({"a.zk": GOOD, "strategy.yaml": EXAMPLE_FILE.read_bytes()})
         assert server.push("main")[0]
@@ -148,6 +149,7 @@ class TestPreReceive:
         assert server.push("main")[0]
         assert server.branches == {"main": wanted}
 
+    @pytest.mark.nightly
     def test_a_push_that_breaks_the_life_cycle_of_an_intent_is_rejected_and_so_is_its_check_by_hand(
         self, server: Server
     ):
@@ -179,6 +181,7 @@ class TestPreReceive:
         server.clone.git("reset", "--hard", "HEAD~1")
         assert server.push("main")[0]
 
+    @pytest.mark.nightly
     def test_a_new_intent_over_deployed_services_is_rejected_and_a_departure_is_warned_of(self, server: Server):
         good = server.clone.commit({"a.zk": GOOD})
         assert server.push("main")[0]
@@ -216,6 +219,7 @@ class TestPreReceive:
         assert not accepted
         assert "remote: i.yaml:6:11: data.colour: unknown key 'colour'" in output
 
+    @pytest.mark.nightly
     def test_a_document_that_governs_nothing_is_named_by_the_hook_and_by_lint(self, server: Server):
         group = GROUP.replace("CONTENT", f"sha256:{'0' * 64}")
         server.clone.commit({"a.zk": GOOD, "intents/shop.yaml": group})
@@ -225,6 +229,7 @@ class TestPreReceive:
         assert f"remote: {expected}" in output
         assert expected in invoke("lint", server.clone.directory).stdout
 
+    @pytest.mark.nightly
     def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})
         server.clone.write({"a.zk": BAD})
@@ -258,6 +263,7 @@ class TestPreReceive:
         assert (accepted, "is a symbolic link" in output) == (False, True)
         assert "Traceback" not in output
 
+    @pytest.mark.nightly
     def test_without_a_branch_option_every_branch_is_checked_and_warnings_may_fail(self, server: Server):
         hook = server.bare / "hooks" / "pre-receive"
         hook.write_text("#!/bin/sh\nexec zkdeployment lint --hook --strict\n")
@@ -290,6 +296,7 @@ class TestPreCommit:
         clone.git("commit", "-q", "-m", "a part", "a.zk")
         assert clone.git("ls-files") == "a.zk\nb.zk"
 
+    @pytest.mark.nightly
     def test_a_tree_without_files_is_refused(self, clone: Repository):
         clone.write({"README": "x"})
         clone.git("add", "README")
@@ -331,6 +338,7 @@ class TestPostReceive:
         assert "remote: notified the syncer (syncer on" in output
         wait_until(lambda: publishing.version == second, "the second revision is published")
 
+    @pytest.mark.nightly
     @pytest.mark.usefixtures("syncer")
     def test_a_strategy_is_published_with_its_tree_and_refused_with_its_place(
         self, server: Server, publishing: Publishing

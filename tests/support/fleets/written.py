@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
 
 class WrittenFleet:
-    """The nodes of a fleet in the ZooKeeper at a connection string; the hosts are registered until ``close``."""
+    """The nodes of a fleet in the ZooKeeper at a connection string.
+
+    The registrations of its hosts have no session, which would expire on a busy machine.
+    """
 
     def __init__(self, zookeeper: str) -> None:
         self._client = KazooClient(hosts=zookeeper)
@@ -66,7 +69,7 @@ class WrittenFleet:
         self.close()
 
     def close(self) -> None:
-        """End the sessions, so that no host is registered."""
+        """End the sessions."""
         self._session.close()
         self._client.stop()
         self._client.close()
@@ -151,8 +154,7 @@ class WrittenFleet:
             path = f"{paths.HOSTS}/{host.identity.id}"
             data = json.dumps(host.properties()).encode()
             write = self._client.set_async if host.identity.id in present else self._client.create_async
-            options = {} if host.identity.id in present else {"ephemeral": True}
-            pending.append(write(path, data, **options))
+            pending.append(write(path, data))
         for result in pending:
             result.get()
 

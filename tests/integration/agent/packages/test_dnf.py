@@ -123,6 +123,7 @@ def test_a_change_of_many_packages_starts_dnf_once(host, begin, monkeypatch):
     assert len([program for program in programs if program != "rpm"]) == len(dnf)
 
 
+@pytest.mark.nightly
 def test_a_commit_reads_the_installed_packages_before_and_after_its_transaction(host, begin, monkeypatch):
     begin(foo="1.0")
     transaction = host.manager.prepare(change({}, "foo"))
@@ -131,6 +132,7 @@ def test_a_commit_reads_the_installed_packages_before_and_after_its_transaction(
     assert programs == ["rpm", "python3" if GENERATION == 4 else find_program().path.name, "rpm"]
 
 
+@pytest.mark.nightly
 def test_only_the_files_of_installed_packages_are_cached(host):
     deploy(host, {"foo": "1.0", "bar": "1.0"})
     deploy(host, {"foo": "1.1"}, "bar")
@@ -143,6 +145,7 @@ def test_only_the_owner_can_read_the_cache(host):
     assert state_directory(host).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.nightly
 def test_a_package_that_was_just_published_is_found(host):
     newer = next(host.repository.directory.glob("foo-1.1-1.*")).read_bytes()
     host.withdraw("foo", "1.1")
@@ -160,6 +163,7 @@ def test_a_refused_file_is_removed(host):
     assert not list(state_directory(host).rglob("unsigned*"))
 
 
+@pytest.mark.nightly
 def test_a_rollback_to_a_repository_without_signatures_requires_no_signatures(host):
     (definition,) = host.repository.definitions.iterdir()
     definition.write_text(definition.read_text().replace("gpgcheck=1", "gpgcheck=0"))
@@ -170,6 +174,7 @@ def test_a_rollback_to_a_repository_without_signatures_requires_no_signatures(ho
     assert host.installed == {"unsigned-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_the_file_of_a_replaced_package_that_others_installed_is_fetched_first(host):
     host.put("foo", "1.0")
     transaction = host.manager.prepare(change({"foo": "1.1", "first-aid": "1.0"}))
@@ -181,6 +186,7 @@ def test_the_file_of_a_replaced_package_that_others_installed_is_fetched_first(h
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_change_is_not_reversible_when_no_repository_has_the_replaced_package(host):
     host.put("foo", "1.0")
     host.withdraw("foo", "1.0")
@@ -220,6 +226,7 @@ def test_a_failed_rollback_is_reported_and_the_next_agent_tries_again(host):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_the_cache_holds_several_epochs_of_a_package(host, tmp_path):
     (tmp_path / "more").mkdir()
     offers = [AvailablePackage(name="aged", version="1.0", epoch=epoch) for epoch in (0, 1, 2)]
@@ -235,6 +242,7 @@ def test_the_cache_holds_several_epochs_of_a_package(host, tmp_path):
     assert cache.find({offers[2].package}) == []
 
 
+@pytest.mark.nightly
 def test_a_package_of_the_system_can_be_restored_after_every_repository_dropped_it(host):
     host.put("bar", "1.0")
     host.manager.commit(host.manager.prepare(change({"bar": "2.0", "foo": "1.0"}, preserve=("bar",))))
@@ -246,6 +254,7 @@ def test_a_package_of_the_system_can_be_restored_after_every_repository_dropped_
     assert not list((state_directory(host) / "originals").glob("*.rpm"))
 
 
+@pytest.mark.nightly
 def test_a_damaged_cached_file_is_fetched_again(host, begin):
     begin(foo="1.0", bar="1.0")
     file = state_directory(host) / "kept/foo-1.0-1.noarch.rpm"
@@ -273,7 +282,7 @@ def served(host):
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("removed", [(), ("bar",)])
+@pytest.mark.parametrize("removed", [(), pytest.param(("bar",), marks=pytest.mark.nightly)])
 def test_a_prepared_change_needs_no_server(host, begin, removed):
     begin(foo="1.0", bar="1.0")
     with served(host) as manager:
@@ -282,6 +291,7 @@ def test_a_prepared_change_needs_no_server(host, begin, removed):
     assert host.installed - {"bar-1.0-1.noarch"} == {"foo-1.1-1.noarch", "library-2.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_neither_a_removal_nor_a_rollback_needs_a_server(host, begin):
     begin(foo="1.0", bar="1.0")
     with served(host) as manager:
@@ -296,6 +306,7 @@ def test_neither_a_removal_nor_a_rollback_needs_a_server(host, begin):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_prepared_transaction_needs_neither_dnfs_cache_nor_a_repository(host, begin):
     begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1", "library": "2.0"}, "bar"))
@@ -308,6 +319,7 @@ def test_a_prepared_transaction_needs_neither_dnfs_cache_nor_a_repository(host, 
     assert leftovers(host) == set()
 
 
+@pytest.mark.nightly
 def test_a_prepared_transaction_survives_a_refreshed_repository(host):
     transaction = host.manager.prepare(change({"foo": "1.1"}))
     host.withdraw("foo", "1.1")
@@ -317,6 +329,7 @@ def test_a_prepared_transaction_survives_a_refreshed_repository(host):
     assert host.installed == {"foo-1.1-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_package_that_others_installed_is_fetched_to_be_reinstalled(host):
     host.put("service", "1.0")
     host.lose_files("service")
@@ -325,6 +338,7 @@ def test_a_package_that_others_installed_is_fetched_to_be_reinstalled(host):
     assert cached_files(host) == {"service-1.0-1.noarch.rpm"}
 
 
+@pytest.mark.nightly
 def test_a_package_that_no_repository_has_cannot_be_reinstalled(host):
     host.put("foo", "1.0")
     host.put("bar", "1.0")
@@ -368,6 +382,7 @@ def is_zombie(pid):
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.nightly
 def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host, begin):
     begin(foo="1.0")
     (newer,) = host.repository.directory.glob("foo-1.1-1.noarch.rpm")
@@ -380,6 +395,7 @@ def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host, 
     assert host.installed == {"foo-1.4-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_preparation_waits_for_another_dnf(host, begin):
     begin(foo="1.0")
     host.start_agent({"slow": "1.0"})
@@ -398,6 +414,7 @@ def test_a_preparation_waits_for_another_dnf(host, begin):
     assert {"foo-1.0-1.noarch", "bar-1.0-1.noarch"} <= host.installed
 
 
+@pytest.mark.nightly
 def test_a_repository_that_is_briefly_unreachable_is_tried_again(host, begin, monkeypatch):
     begin(foo="1.0")
     host.lose_repository()
@@ -453,6 +470,7 @@ def test_a_repository_without_a_known_key_is_refused(host):
         Dnf(host.root, (host.repository.directory.as_uri(),)).prepare(change({"foo": "1.0"}))
 
 
+@pytest.mark.nightly
 def test_dnf_ignores_the_python_variables_of_the_agent(host, monkeypatch):
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     command._version.cache_clear()
@@ -468,6 +486,7 @@ def test_two_packages_with_the_same_file_are_refused_before_anything_changes(hos
     assert host.installed == {"squatter-2.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_two_hosts_on_one_machine_do_not_affect_each_other(host, tmp_path, rpm_repository):
     (tmp_path / "other").mkdir()
     other = RpmHost(tmp_path / "other", rpm_repository)
@@ -477,6 +496,7 @@ def test_two_hosts_on_one_machine_do_not_affect_each_other(host, tmp_path, rpm_r
     assert other.installed == {"foo-1.1-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_the_error_for_another_architecture_names_the_architecture(host, tmp_path):
     spec = tmp_path / "alien.spec"
     spec.write_text(
@@ -493,7 +513,9 @@ def test_the_error_for_another_architecture_names_the_architecture(host, tmp_pat
     assert host.installed == set()
 
 
-@pytest.mark.parametrize("other", ["unsigned-1.0-1.noarch.rpm", "foo-1.0-1.noarch.rpm"])
+@pytest.mark.parametrize(
+    "other", ["unsigned-1.0-1.noarch.rpm", pytest.param("foo-1.0-1.noarch.rpm", marks=pytest.mark.nightly)]
+)
 def test_a_file_that_changed_after_the_check_is_not_installed(host, begin, other):
     begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1"}, "bar"))
@@ -505,6 +527,7 @@ def test_a_file_that_changed_after_the_check_is_not_installed(host, begin, other
     assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_repositories_may_be_enabled_by_their_id(host):
     (definition,) = host.repository.definitions.iterdir()
     definition.write_text(definition.read_text().replace("enabled=1", "enabled=0"))
@@ -542,7 +565,9 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("hide", HIDDEN)
+@pytest.mark.parametrize(
+    "hide", [pytest.param(hide, marks=() if "host" in hide else pytest.mark.nightly) for hide in HIDDEN]
+)
 def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
     make, words = HIDDEN[hide]
     assert host.manager.installed() == {}  # makes dnf's configuration
@@ -553,6 +578,7 @@ def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
         deploy(host, {"library": "2.0"})
 
 
+@pytest.mark.nightly
 def test_a_hidden_package_that_another_one_requires_is_named_with_the_reason(host):
     make, words = HIDDEN["an exclude of the repository"]
     make(host)
@@ -566,6 +592,7 @@ def test_a_hidden_package_that_another_one_requires_is_named_with_the_reason(hos
     assert host.installed == {"bar-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_package_that_a_plugin_hides_is_not_said_to_be_missing(host, monkeypatch):
     exclude(host, "excludepkgs=library-2*")
     monkeypatch.setattr(hidden_packages, "_WITHOUT_EXCLUDES", "--setopt=disable_excludes=main")
@@ -575,6 +602,7 @@ def test_a_package_that_a_plugin_hides_is_not_said_to_be_missing(host, monkeypat
         deploy(host, {"library": "2.0"})
 
 
+@pytest.mark.nightly
 def test_the_roots_own_repositories_are_used_by_default(host):
     place = host.root / "etc/yum.repos.d"
     place.mkdir(parents=True)
@@ -585,7 +613,7 @@ def test_the_roots_own_repositories_are_used_by_default(host):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
-@pytest.mark.parametrize("remove", [(), ("bar",)])
+@pytest.mark.parametrize("remove", [(), pytest.param(("bar",), marks=pytest.mark.nightly)])
 def test_a_file_that_rpm_cannot_write_is_named(host, begin, remove):
     begin(bar="1.0")
     (host.root / "opt/foo/version/a directory").mkdir(parents=True)
@@ -596,7 +624,7 @@ def test_a_file_that_rpm_cannot_write_is_named(host, begin, remove):
     assert host.installed == {"bar-1.0-1.noarch"}
 
 
-@pytest.mark.parametrize("remove", [(), ("bar",)])
+@pytest.mark.parametrize("remove", [(), pytest.param(("bar",), marks=pytest.mark.nightly)])
 def test_a_failed_scriptlet_is_found_whatever_the_host_wants_dnf_to_print(host, begin, remove):
     begin(bar="1.0")
     quiet = "debuglevel=0\nerrorlevel=0\nrpmverbosity=critical\ncolor=always\n"
@@ -608,6 +636,7 @@ def test_a_failed_scriptlet_is_found_whatever_the_host_wants_dnf_to_print(host, 
     assert host.installed == {"bar-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_failed_scriptlet_of_a_rollback_is_logged(host, begin):
     begin(bar="1.0")
     with capture_logs() as logs, pytest.raises(PackageError, match="all packages were rolled back"):
@@ -703,6 +732,7 @@ def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(h
     assert host.installed == {"foo-1.1-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_rollback_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host, begin):
     begin(foo="1.0")
     host.crash({"foo": "1.1", "slow": "1.0"})
@@ -717,6 +747,7 @@ def test_a_rollback_is_tried_again_while_another_program_holds_the_lock_of_dnf_5
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
+@pytest.mark.nightly
 def test_a_commit_succeeds_even_if_its_files_cannot_be_cached(host):
     transaction = host.manager.prepare(change({"foo": "1.0"}))
     (state_directory(host) / "kept").write_text("a file where a directory is to be")
@@ -798,6 +829,7 @@ def test_an_upgrade_of_dnf_is_noticed(tmp_path, monkeypatch):
     assert "--use-host-config" in command_line._argv()
 
 
+@pytest.mark.nightly
 def test_a_transaction_that_another_generation_of_dnf_prepared_is_committed(host, begin):
     begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1"}, "bar"))
@@ -822,6 +854,7 @@ def test_the_machines_own_root_uses_the_machines_dnf_configuration():
     assert command._release()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "damage",
     [
@@ -840,6 +873,7 @@ def test_a_damaged_script_of_a_package_is_reported(host, damage):
     assert host.manager.lost_scripts(host.manager.installed()) == {"service"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("removed", [(), ("bar",)])
 def test_the_oldest_of_too_many_kernel_modules_is_removed_as_dnf_removes_it(host, tmp_path, removed):
     host.repository.add(
@@ -857,6 +891,7 @@ def test_the_oldest_of_too_many_kernel_modules_is_removed_as_dnf_removes_it(host
     assert host.installed - {"bar-1.0-1.noarch"} == {f"kmod-1.{number}-1.x86_64" for number in (1, 2, 3)}
 
 
+@pytest.mark.nightly
 def test_the_configuration_of_dnf_names_further_packages_that_are_installed_beside_others(host):
     database = host.manager._database
     defaults = database.kept_beside()
@@ -875,6 +910,7 @@ def test_the_configuration_of_dnf_names_further_packages_that_are_installed_besi
     assert host.manager.installonly() == {"foo"}
 
 
+@pytest.mark.nightly
 def test_no_architecture_is_lost_when_only_the_other_one_lags_behind(host):
     host.put("twin", "1.0", "i686")
     host.put("twin", "1.1", "x86_64")

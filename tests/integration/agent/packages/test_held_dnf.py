@@ -144,8 +144,13 @@ EVENTS = {
     lose_repository: "repositor",
 }
 
+#: The events that are tried in every commit.
+OFTEN = (kill, reinstall)
 
-@pytest.mark.parametrize("event", EVENTS)
+
+@pytest.mark.parametrize(
+    "event", [pytest.param(event, marks=() if event in OFTEN else pytest.mark.nightly) for event in EVENTS]
+)
 def test_another_dnf_makes_the_transaction_if_the_waiting_one_cannot(host, replays, monkeypatch, event):
     monkeypatch.setattr(process.Conversation, "send", process.Conversation.send)
     transaction = host.manager.prepare(change({"foo": "1.1"}))
@@ -174,6 +179,7 @@ def program(monkeypatch, tmp_path):
     return alter
 
 
+@pytest.mark.nightly
 def test_a_dnf_that_waited_too_long_is_replaced_and_logged(host, replays, program):
     program("LIMIT = 60.0", "LIMIT = 0.1")
     transaction = host.manager.prepare(change({"foo": "1.1"}))
@@ -196,6 +202,7 @@ def test_the_change_fails_if_dnf_was_killed_after_it_took_the_order(host, replay
     assert replays == []
 
 
+@pytest.mark.nightly
 def test_the_change_fails_if_dnf_changed_packages_although_it_did_not_take_the_order(host, replays, program):
     remove = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-e", "foo"]
     change_secretly = f"import subprocess, signal; subprocess.check_call({remove}); os.kill(os.getpid(), 9)"
@@ -206,6 +213,7 @@ def test_the_change_fails_if_dnf_changed_packages_although_it_did_not_take_the_o
     assert replays == ["zkdeployment-kept"]  # the rollback
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("known", "unknown"),
     [("dbCookie()", "nameOfAnotherVersion()"), ("conf.cacheonly = True", "conf.nameOfAnotherVersion()")],
@@ -217,6 +225,7 @@ def test_a_dnf_with_other_interfaces_works_as_before(host, replays, program, kno
     assert replays == ["zkdeployment-prepared"]
 
 
+@pytest.mark.nightly
 def test_an_upgrade_of_zkdeployment_during_a_deployment_may_move_the_program(host, replays, monkeypatch, tmp_path):
     monkeypatch.setattr(command, "_PROGRAM", tmp_path / "moved.py")
     upgrade(host)
@@ -225,7 +234,7 @@ def test_an_upgrade_of_zkdeployment_during_a_deployment_may_move_the_program(hos
         host.manager.commit(host.manager.prepare(change({"last-aid": "2.0"})))
 
 
-@pytest.mark.parametrize("with_journal", [False, True])
+@pytest.mark.parametrize("with_journal", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_dnf_ends_with_its_agent_and_changes_nothing(host, tmp_path, with_journal):
     argv = [sys.executable, "-c", AGENT, str(host.root), *host.repositories, json.dumps({"foo": "1.1"})]
     log = tmp_path / "log"
@@ -249,6 +258,7 @@ def test_recovery_and_a_failed_commit_end_a_waiting_dnf(host):
     assert waiting_dnf(host) is None
 
 
+@pytest.mark.nightly
 def test_recovery_ends_even_a_waiting_dnf_that_was_stopped(host, monkeypatch):
     monkeypatch.setattr(command, "_PATIENCE", 0.1)
     host.manager.prepare(change({"foo": "1.1"}))
@@ -257,6 +267,7 @@ def test_recovery_ends_even_a_waiting_dnf_that_was_stopped(host, monkeypatch):
     assert waiting_dnf(host) is None
 
 
+@pytest.mark.nightly
 def test_recovery_does_not_wait_for_the_dnf_of_a_root_whose_name_ends_like_this_one(host):
     transaction = host.manager.prepare(change({"foo": "1.1"}))
     argv = [sys.executable, "-c", "input()", "replay", f"/elsewhere{transaction.directory}/plan.json"]
@@ -266,6 +277,7 @@ def test_recovery_does_not_wait_for_the_dnf_of_a_root_whose_name_ends_like_this_
         other.kill()
 
 
+@pytest.mark.nightly
 def test_of_two_transactions_the_first_is_held(host, replays):
     first = host.manager.prepare(change({"foo": "1.1"}))
     host.manager.prepare(change({"library": "2.0"}))

@@ -79,6 +79,7 @@ def test_an_unreachable_repository_is_reported_until_it_comes_back(
         assert (offers.unreachable, offers.packages["shop"]) == ({}, (SHOP, SHOP11))
 
 
+@pytest.mark.nightly
 def test_definitions_and_a_configuration_are_read_as_dnf_reads_them(
     paper_repository: PaperRepository, tmp_path: Path
 ):
@@ -100,6 +101,7 @@ def test_definitions_and_a_configuration_are_read_as_dnf_reads_them(
             reader(tmp_path, wrong).offers(names, "")
 
 
+@pytest.mark.nightly
 def test_packages_of_another_architecture_are_read_for_hosts_that_have_it(
     paper_repository: PaperRepository, tmp_path: Path
 ):
@@ -163,6 +165,7 @@ def test_a_package_of_one_host_does_not_satisfy_a_dependency_of_another(
     }
 
 
+@pytest.mark.nightly
 def test_a_package_that_no_repository_has_may_provide_all_other_requirements(
     paper_repository: PaperRepository, tmp_path: Path
 ):
@@ -194,6 +197,7 @@ def test_a_package_that_no_repository_has_may_provide_all_other_requirements(
         assert "zkdeployment-assumed" not in reasons[one]
 
 
+@pytest.mark.nightly
 def test_transactions_that_were_resolved_before_the_time_limit_count(
     paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -238,6 +242,7 @@ DnfHostRepositories(Path(sys.argv[1]), NamedRepositories((sys.argv[2],))).offers
 """
 
 
+@pytest.mark.nightly
 def test_dnf_does_not_outlive_a_command_that_is_killed(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
@@ -256,6 +261,7 @@ def test_dnf_does_not_outlive_a_command_that_is_killed(tmp_path: Path):
         connection.close()
 
 
+@pytest.mark.nightly
 def test_dnf_does_nothing_for_a_command_that_was_killed_before_dnf_could_notice(
     paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

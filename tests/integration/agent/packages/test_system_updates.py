@@ -144,6 +144,7 @@ def test_the_estimate_of_a_plan_lacks_only_what_the_solver_adds(
     assert estimate.security == ({"tool"} if "bash" not in extent else frozenset())
 
 
+@pytest.mark.nightly
 def test_patterns_select_installed_packages(system):
     system.update(NEW, ("kernel*", "nothing*"))
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
@@ -151,6 +152,7 @@ def test_patterns_select_installed_packages(system):
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
 
 
+@pytest.mark.nightly
 def test_no_update_only_keeps_the_release(system):
     system.update(NEW, "none")
     assert (system.versions, system.release) == (BEFORE, NEW)
@@ -162,6 +164,7 @@ def test_a_release_that_no_repository_has_changes_nothing(system):
     assert (system.versions, system.release) == (BEFORE, OLD)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -187,6 +190,7 @@ def test_packages_that_dnf_holds_stay_and_are_named(held_system, file, text):
     ]
 
 
+@pytest.mark.nightly
 def test_an_update_waits_for_the_lock_of_the_package_database_and_changes_nothing(held_system):
     system = held_system
     with (system.root / "var/lib/rpm/.rpm.lock").open("w") as lock:

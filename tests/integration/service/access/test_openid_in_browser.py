@@ -1,5 +1,7 @@
 """A login at an OpenID provider of another site, in a real browser with its rules for cookies."""
 
+import pytest
+
 from support.service import running_service
 from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.service.settings import ServerSettings
@@ -7,6 +9,7 @@ from zkdeployment.service.users.external_logins import RoleRule
 from zkdeployment.service.users.user import Role
 
 
+@pytest.mark.nightly
 def test_a_person_logs_in_at_another_site_and_arrives_at_the_page(zookeeper, browser, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(SECRET)

@@ -5,6 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from support.service import RunningService
@@ -50,6 +51,7 @@ def test_no_operation_answers_without_a_login(service: RunningService):
             assert (answer.status_code == 401) is ((method, path) not in PUBLIC), (method, path, answer.text)
 
 
+@pytest.mark.nightly
 def test_the_description_is_shown_without_any_other_site(service: RunningService, browser: Browser):
     page = browser.new_page()
     asked: list[str] = []

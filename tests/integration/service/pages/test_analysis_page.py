@@ -98,6 +98,7 @@ def page(browser, zookeeper_server):
         context.close()
 
 
+@pytest.mark.nightly
 def test_each_metric_has_a_plot_its_verdict_and_its_query(page, axe_source):
     messages = []
     page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))

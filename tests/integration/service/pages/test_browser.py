@@ -287,6 +287,7 @@ def test_filters_survive_acts_reloads_and_the_history_of_the_browser(stage):
     assert ("ann", "resume", "") in stage.acts()
 
 
+@pytest.mark.nightly
 def test_acts_on_the_rollout_and_on_locks(stage):
     with stage.page("/rollout") as page:
         for link, button, reason in (
@@ -314,6 +315,7 @@ def test_acts_on_the_rollout_and_on_locks(stage):
     assert any(what.startswith("release the lock of /shop/web") for _, what, _ in acts)
 
 
+@pytest.mark.nightly
 def test_everything_works_without_javascript(stage):
     with stage.page(java_script_enabled=False) as page:
         page.get_by_label("Find a host").fill("web00")
@@ -530,6 +532,7 @@ def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
         expect(page.locator("#connection")).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_every_page_shows_the_state_of_the_fleet_in_its_frame_and_in_its_tab(stage):
     with stage.page("/locks") as page:
         state = page.locator("#fleet-state")
@@ -591,6 +594,7 @@ def test_on_a_telephone_hosts_take_one_line_and_the_acts_stay_in_reach(stage):
         assert page.get_by_role("link", name="Stop").bounding_box()["y"] > 700
 
 
+@pytest.mark.nightly
 def test_errors_keep_the_frame_and_offer_a_search(stage):
     with stage.page("/no/such/page") as page:
         expect(page.get_by_role("heading", name="Not Found")).to_be_visible()

@@ -17,6 +17,8 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.service.users.user import Role
 
+pytestmark = pytest.mark.nightly
+
 SIZE = 10_000
 REVISION = "b" * 40
 

@@ -135,6 +135,7 @@ def test_a_commit_that_waits_is_named_on_the_front_page_and_published_from_there
     assert (act.what, act.by, act.reason) == ("publish", "ann", "it cannot wait")
 
 
+@pytest.mark.nightly
 def test_the_page_of_a_commit_follows_it_to_the_last_host(site, browser):
     second = site.push("1.1", "Web 1.1")
     with site.syncer():
@@ -177,6 +178,7 @@ def test_the_page_of_a_commit_that_waits_needs_no_repository(site):
     assert "git repository" in unknown.text
 
 
+@pytest.mark.nightly
 def test_a_refused_commit_shows_the_place_and_the_reason(site, browser):
     broken = site.branch.push({"a.zk": "/shop\n  nonsense\n"}, message="oops")
     with site.syncer():
@@ -199,7 +201,7 @@ def test_a_commit_that_the_branch_does_not_have_is_not_found(site):
         assert client.get("/commits/zzz").status_code in {404, 422}
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESK])
+@pytest.mark.parametrize("viewport", [PHONE, pytest.param(DESK, marks=pytest.mark.nightly)])
 def test_pages_of_commits_are_accessible_and_light(site, browser, axe_source, viewport):
     published = site.branch.tip()
     waiting = site.push("1.1", "Web 1.1 <b>")
@@ -209,6 +211,7 @@ def test_pages_of_commits_are_accessible_and_light(site, browser, axe_source, vi
         assert len(page.request.get(paths[0]).body()) < 20_000
 
 
+@pytest.mark.nightly
 def test_an_open_page_of_a_fleet_as_wanted_learns_of_a_commit_that_the_syncer_does_not_publish(site, browser):
     with Session(site.address) as session, site.page(browser, "/", viewport=PHONE) as page:
         heading = page.get_by_role("heading", level=1)
@@ -223,6 +226,7 @@ def test_an_open_page_of_a_fleet_as_wanted_learns_of_a_commit_that_the_syncer_do
         expect(heading).to_have_text("All 2 hosts have the wanted revision")
 
 
+@pytest.mark.nightly
 def test_an_open_page_shows_that_the_syncer_is_silent_when_the_syncer_is_late(site, browser):
     with Session(site.address) as session, site.page(browser, "/locks", viewport=PHONE) as page:
         page.clock.install()

@@ -30,7 +30,7 @@ from zkdeployment.strategies.state_machine import next_task, record
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from playwright.sync_api import Browser, Page, ViewportSize
 
@@ -362,7 +362,12 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROLLOUTS)
+def _cases(names: Iterable[str]) -> list[object]:
+    """Return the states that tests show: the stopped one in every commit, the others at night."""
+    return [pytest.param(name, marks=() if name == "stopped" else pytest.mark.nightly) for name in names]
+
+
+@pytest.mark.parametrize("name", _cases(ROLLOUTS))
 def test_the_page_of_the_rollout_answers_the_questions(rollout_scene: Scene, browser: Browser, name: str) -> None:
     prepare, headline, answers = ROLLOUTS[name]
     with _open_page(rollout_scene, browser, "/rollout") as page:
@@ -394,7 +399,7 @@ SERVICES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", _cases(STATES))
 def test_the_questions_of_five_seconds_are_answered_without_scrolling(
     scene: Scene, browser: Browser, name: str
 ) -> None:

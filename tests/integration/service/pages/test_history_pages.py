@@ -74,6 +74,7 @@ def test_the_history_shows_the_last_publications_as_a_strip_that_leads_to_each(b
         expect(page.get_by_role("heading", level=1)).to_have_text("Web 25")
 
 
+@pytest.mark.nightly
 def test_a_day_of_the_calendar_lists_its_publications(browser, service, viewer):
     with logged_in(browser, service, viewer, "/history", viewport=DESK) as page:
         days = page.locator("svg.calendar a")
@@ -85,6 +86,7 @@ def test_a_day_of_the_calendar_lists_its_publications(browser, service, viewer):
         expect(page.locator("#publications tbody tr")).to_have_count(30)
 
 
+@pytest.mark.nightly
 def test_the_figures_of_the_delivery_have_their_definitions(browser, service, viewer):
     with logged_in(browser, service, viewer, "/history", viewport=DESK) as page:
         figures = page.locator("dl.figures")
@@ -94,7 +96,7 @@ def test_the_figures_of_the_delivery_have_their_definitions(browser, service, vi
         expect(figures).to_contain_text("The share of the publications that failed on at least one host.")
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESK])
+@pytest.mark.parametrize("viewport", [PHONE, pytest.param(DESK, marks=pytest.mark.nightly)])
 def test_the_history_is_accessible_and_light(browser, service, viewer, axe_source, viewport):
     with logged_in(browser, service, viewer, "/history", viewport=viewport, reduced_motion="reduce") as page:
         assert faults_of_pages(page, axe_source, ["/history", "/history?day=2020-01-01"]) == []

@@ -71,6 +71,7 @@ def test_the_page_of_a_host_shows_the_output_of_its_running_script_until_nobody_
             expect(output).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_without_javascript_the_output_is_there_when_the_page_is_loaded_again(browser, zookeeper, host):
     with running_service(zookeeper) as service:
         operator = service.add_user(Role.OPERATOR)
