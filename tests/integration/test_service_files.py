@@ -174,6 +174,8 @@ def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, int(gid), 0o640)
     assert int(uid) != 0
     assert (tmp_path / "run" / "zkdeployment").is_dir()
+    mirrors = (tmp_path / home.lstrip("/")).stat()
+    assert (mirrors.st_uid, mirrors.st_mode & 0o777) == (int(uid), 0o750)
 
 
 def test_systemd_makes_the_user_whose_home_the_worker_of_pools_writes(tmp_path):

@@ -61,9 +61,13 @@ class Identity(Record):
 
         While DNS does not answer, a machine reports its name without the domain, or as localhost. In that case the
         domain is taken from the ``remembered`` identity. Returns ``None`` if that identity belongs to another
-        machine.
+        machine, or if this name has no domain and no identity is remembered.
         """
-        if remembered is None or _is_full(self.name) or not _is_full(remembered.name):
+        if _is_full(self.name):
+            return self
+        if remembered is None:
+            return None
+        if not _is_full(remembered.name):
             return self
         same = remembered.id == self.id and remembered.name.partition(".")[0] == self.name
         return replace(self, name=remembered.name) if same else None

@@ -158,7 +158,8 @@ class Settings(SectionSettings):
     """
 
     host_name: str | None = setting(checked(partial(name_problem, NameKind.HOST_NAME)))
-    """The unique name of the host. Default: the fully qualified name of the machine.
+    """The unique name of the host. Default: the fully qualified name of the machine. A new host needs this key if
+    its machine has no domain.
 
     Example: app1.example.com
     """

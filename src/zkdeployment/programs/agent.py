@@ -78,7 +78,8 @@ def wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
 def with_full_name(settings: Settings) -> Settings:
     """Return the settings with the host's full name.
 
-    Raises ``RefusedError`` if the machine's name has no domain, and no recorded name completes it.
+    Raises ``RefusedError`` if the machine's name has no domain, and no recorded name completes it: a host that
+    registered as localhost would succeed without its services.
     """
     identity = settings.require_identity()
     if settings.named:
@@ -88,8 +89,9 @@ def with_full_name(settings: Settings) -> Settings:
     )
     full = identity.completed(recorded)
     if full is None:
+        before = "" if recorded is None else f" (like {recorded} before)"
         raise RefusedError(
-            f"the full name of this host is not known: expected a name with a domain, like {recorded} before,"
+            f"the full name of this host is not known: expected a name with a domain{before},"
             f" found {identity.name!r}; correct DNS, or set host-name in the configuration"
         )
     if full != identity:

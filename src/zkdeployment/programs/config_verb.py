@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import stat
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.agent.packages import command as package_command
-from zkdeployment.base.errors import PackageError, without_passwords
+from zkdeployment.base.errors import PackageError, RefusedError, without_passwords
 from zkdeployment.base.features import installed
+from zkdeployment.base.machine.files import write_problem
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.config.settings import Settings, load, section_tables
+from zkdeployment.programs.agent import with_full_name
 from zkdeployment.programs.host_trust import check_publishers
 from zkdeployment.publishing.keys import publication_signer
 from zkdeployment.publishing.settings import SyncSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The user as whom the units of the syncer, the coordinator and the promoter run.
+_USER = "zkdeployment"
 
 
 @click.group(name="config", cls=VerbGroup)
@@ -38,7 +48,8 @@ def check(config: Path, output: str) -> None:
     """Print the settings of CONFIG with all defaults, or every error in CONFIG.
 
     Files and URLs with the host's id and role are read. Passwords are not shown. The dnf and rpm that change
-    packages on this machine, and warnings about missing programs, are printed to standard error.
+    packages on this machine, and warnings about missing programs and about directories to which the user
+    zkdeployment cannot write, are printed to standard error.
 
     \b
     Example:
@@ -59,7 +70,13 @@ def check(config: Path, output: str) -> None:
     role = None if settings.identity is None else settings.identity.role
     if role is not None and " " in role:
         echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
-    for problem in [*check_publishers(settings), *_check_packages(settings)]:
+    problems = (
+        _check_name(settings),
+        check_publishers(settings),
+        _check_packages(settings),
+        _check_places(settings),
+    )
+    for problem in chain.from_iterable(problems):
         echo(f"warning: {problem}", err=True)
     sections = _plain(settings)
     if output != "table":
@@ -69,6 +86,31 @@ def check(config: Path, output: str) -> None:
         echo(f"[{section}]")
         for key, value in values.items():
             echo(f"{key} = {_text(value)}".rstrip())
+
+
+def _check_name(settings: Settings) -> Iterator[str]:
+    """Yield the reason why an agent would wait for the name of this host."""
+    if settings.identity is None or settings.run_directory is None:
+        return
+    try:
+        with_full_name(settings)
+    except RefusedError as error:
+        yield str(error)
+
+
+def _check_places(settings: Settings) -> Iterator[str]:
+    """Yield the reasons why the user of the units cannot write the mirror or a file of metrics."""
+    sync = settings.of(SyncSettings)
+    if sync is not None:
+        mirror = sync.tree_directory
+        problem = write_problem(mirror if mirror.exists() else mirror.parent, _USER)
+        if problem is not None:
+            yield f"tree-directory in [sync]: {problem}"
+    for name, section in settings.sections.items():
+        metrics: Path | None = getattr(section, "metrics", None)
+        problem = None if metrics is None else write_problem(metrics.parent, _USER)
+        if problem is not None:
+            yield f"metrics in [{name}]: {problem}"
 
 
 def _check_packages(settings: Settings) -> list[str]:

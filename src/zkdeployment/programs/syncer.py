@@ -407,7 +407,7 @@ def _preview(settings: Settings, options: SyncOptions) -> None:
     for line in report.draft.describe():
         echo(line)
     for problem in report.draft.warnings:
-        echo(f"warning: {problem}", err=True)
+        echo(str(problem), err=True)
     echo(f"would be {report.sentence}; nothing was changed", err=True)
 
 

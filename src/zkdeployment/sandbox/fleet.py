@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import pwd
 import shutil
 import tempfile
 import time
@@ -273,7 +275,7 @@ class Sandbox:
     def enter_shell(self, argv: Sequence[str] = ()) -> None:
         """Replace this process by a shell, or the command ``argv``, in which zkdeployment uses this sandbox."""
         environment = self.environment()
-        process.replace(argv or [environment.get("SHELL", "/bin/sh")], env=environment)
+        process.replace(argv or [environment.get("SHELL") or _login_shell()], env=environment)
 
     def _description(self) -> SandboxDescription:
         return SandboxDescription.load(self.layout.description)
@@ -421,6 +423,14 @@ def _exclusive(place: Layout) -> Iterator[None]:
                     raise RefusedError(f"another command is changing {place.directory}; try later") from error
                 time.sleep(0.05)
         yield
+
+
+def _login_shell() -> str:
+    """Return the shell of this user, for an environment without ``SHELL``."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:  # a container may have no user of this number
+        return "/bin/sh"
 
 
 def _host_status(host: Host, place: HostLayout, agent: SandboxDaemon) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """``config check`` on hosts with different programs for packages."""
 
+import os
+import pwd
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,17 @@ def check(tmp_path):
     file = tmp_path / "host.cfg"
 
     def call(said, *lines, path=""):
-        file.write_text("\n".join(["[zkdeployment]", "host-id = one", f"run-directory = {tmp_path}", *lines]))
+        file.write_text(
+            "\n".join(
+                [
+                    "[zkdeployment]",
+                    "host-id = one",
+                    "host-name = one.example.com",
+                    f"run-directory = {tmp_path}",
+                    *lines,
+                ]
+            )
+        )
         done = invoke("config", "check", file, env={"PATH": shadow(tmp_path / "bin", said) + path})
         assert done.returncode == 0
         return done.stderr
@@ -76,3 +89,48 @@ def test_a_machine_without_an_agent_needs_no_dnf(tmp_path):
     file.write_text("[zkdeployment]\nzookeeper = zk1:2181\n")
     done = invoke("config", "check", file, env={"PATH": str(Path(shutil.which("true")).parent)})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["localhost", "one"])
+def test_a_new_host_without_a_domain_is_warned_of(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(socket, "getfqdn", lambda: name)
+    file = tmp_path / "host.cfg"
+    lines = [
+        "[zkdeployment]",
+        "host-id = one",
+        f"run-directory = {tmp_path}",
+        f"root = {tmp_path}",
+        "packages = none",
+    ]
+    file.write_text("\n".join(lines))
+    assert invoke("config", "check", file).stderr == (
+        "warning: the full name of this host is not known: expected a name with a domain,"
+        f" found '{name}'; correct DNS, or set host-name in the configuration\n"
+    )
+    file.write_text("\n".join([*lines, "host-name = one"]))
+    assert invoke("config", "check", file).stderr == ""
+
+
+def test_places_to_which_the_user_of_the_units_cannot_write_are_warned_of(check, tmp_path, monkeypatch):
+    nobody = pwd.getpwnam("nobody")
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: nobody)
+    state, textfile = tmp_path / "state", tmp_path / "textfile"
+    textfile.mkdir()
+    sync = ("packages = none", "[sync]", "url = /srv/tree", f"tree-directory = {state}/tree")
+    metrics = (f"metrics = {textfile}/syncer.prom",)
+    assert "No such file or directory; make it with: install -d -o zkdeployment" in check({}, *sync)
+    shutil.rmtree(tmp_path / "bin")
+    state.mkdir()
+    warnings = check({}, *sync, *metrics)
+    assert (
+        f"warning: tree-directory in [sync]: zkdeployment cannot write to {state}, which belongs to root"
+        in warnings
+    )
+    assert f"warning: metrics in [sync]: zkdeployment cannot write to {textfile}" in warnings
+    shutil.rmtree(tmp_path / "bin")
+    for place in (state, textfile):
+        os.chown(place, nobody.pw_uid, nobody.pw_gid)
+    assert check({}, *sync, *metrics) == ""
+    shutil.rmtree(tmp_path / "bin")
+    (state / "tree").mkdir()
+    assert f"zkdeployment cannot write to {state}/tree, which belongs to root" in check({}, *sync)

@@ -96,7 +96,10 @@ def test_a_dry_run_prints_the_difference_and_changes_nothing(sync, publishing: P
     revision = publishing.push(TREE)
     code, out, err = sync("--dry-run")
     assert (code, out.splitlines()[0], out.splitlines()[-1]) == (0, "add /who", "target h1")
-    assert err == f"would be published {revision} (nodes: 4 added; targets: 1 changed); nothing was changed\n"
+    assert err == (
+        "warning: no host runs what the tree deploys to h1; correct the name, or install the host\n"
+        f"would be published {revision} (nodes: 4 added; targets: 1 changed); nothing was changed\n"
+    )
     assert publishing.client.get_children("/") == []
     assert not (tmp_path / "var").exists()
     sync()

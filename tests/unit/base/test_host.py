@@ -36,7 +36,8 @@ FULL = Identity("h1", "app1.example.com", "web")
     [
         (FULL, None, FULL),
         (FULL, Identity("h1", "app1.example.net", "web"), FULL),
-        (Identity("h1", "app1"), None, Identity("h1", "app1")),
+        (Identity("h1", "app1"), None, None),
+        (Identity("h1", "localhost"), None, None),
         (Identity("h1", "app2"), Identity("h1", "app1"), Identity("h1", "app2")),
         (Identity("h1", "app1", "web"), FULL, FULL),
         (Identity("h1", "app1", "db"), FULL, Identity("h1", "app1.example.com", "db")),

@@ -28,7 +28,7 @@ def test_without_a_verb_the_program_says_where_to_begin():
     first, *commands = done.stderr.splitlines()
     assert first == "Begin here:"
     assert [line.split()[:2] for line in commands] == [
-        ["zkdeployment", each] for each in ("sandbox", "status", "--help")
+        ["zkdeployment", each] for each in ("sandbox", "init", "status", "--help")
     ]
 
 

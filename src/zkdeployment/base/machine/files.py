@@ -296,6 +296,31 @@ def check_owner(directory: Path) -> None:
         )
 
 
+def write_problem(directory: Path, user: str) -> str | None:
+    """Return why a user cannot write to a directory; ``None`` if the user can, or does not exist."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    make = f"make it with: install -d -o {user} -g {user} -m 750 {directory}"
+    try:
+        status = directory.stat()
+    except OSError as error:
+        return f"{user} cannot write to {directory}: {error.strerror}; {make}"
+    if status.st_uid == entry.pw_uid:
+        permission = stat.S_IWUSR
+    elif status.st_gid in os.getgrouplist(user, entry.pw_gid):
+        permission = stat.S_IWGRP
+    else:
+        permission = stat.S_IWOTH
+    if entry.pw_uid == 0 or (stat.S_ISDIR(status.st_mode) and status.st_mode & permission):
+        return None
+    return (
+        f"{user} cannot write to {directory}, which belongs to {_name(status.st_uid)} with mode"
+        f" {stat.S_IMODE(status.st_mode):03o}; {make}"
+    )
+
+
 @contextlib.contextmanager
 def sole_process(file: Path) -> Iterator[bool]:
     """Hold the lock ``file`` and yield ``True``, or yield ``False`` if another process holds the lock.

@@ -34,12 +34,12 @@ from zkdeployment.fleet.views.status import (
     WaitVerdict,
     describe_down,
     describe_late_syncer,
-    describe_unserved,
     fleet_status,
     most_important_hosts,
     status_changes,
     wait_verdict,
 )
+from zkdeployment.publishing.rules.convergence import describe_unserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def render_table(status: FleetStatus) -> RenderableType:
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
-    requests += [*describe_group_stops(status.group_stops, time.time()), *describe_unserved(status)]
+    requests += [*describe_group_stops(status.group_stops, time.time()), *describe_unserved(status.unserved)]
     requests += describe_down(status)
     requests += [describe_failure(failure, time.time()) for failure in status.failures]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
@@ -148,7 +148,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
         lines.insert(0, _line(problem, "red"))
     if status.request is not None:
         lines.append(_line(describe_request(status.request, now), "red"))
-    lines += [_line(sentence, "red") for sentence in (*describe_unserved(status), *describe_down(status))]
+    lines += [_line(sentence, "red") for sentence in (*describe_unserved(status.unserved), *describe_down(status))]
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]

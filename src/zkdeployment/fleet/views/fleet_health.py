@@ -29,9 +29,9 @@ from zkdeployment.fleet.views.status import (
     HostStatus,
     describe_down,
     describe_hosts_in_maintenance,
-    describe_unserved,
     fleet_status,
 )
+from zkdeployment.publishing.rules.convergence import describe_unserved
 from zkdeployment.strategies.views import (
     RolloutProgressState,
     final_report,
@@ -118,7 +118,10 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_feature_decisions(status, now),
         *_absences(status),
         *_reboots(status, now),
-        *((Health.WARNING, sentence) for sentence in (*describe_unserved(status), *describe_down(status))),
+        *(
+            (Health.WARNING, sentence)
+            for sentence in (*describe_unserved(status.unserved), *describe_down(status))
+        ),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
         *((Health.CRITICAL, sentence) for sentence in describe_group_stops(snapshot.group_stops, now)),

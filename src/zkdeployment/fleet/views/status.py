@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zkdeployment.base.act import Decision, Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.deployment import Deployment
-from zkdeployment.base.host import Host, Leased, is_host_name, lease_text
+from zkdeployment.base.host import Host, Leased, lease_text
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
-from zkdeployment.base.text import counted, listing
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.instances import (
     NO_SERVICES,
@@ -27,7 +27,7 @@ from zkdeployment.fleet.views.instances import (
 from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, FleetSnapshot, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
-from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
+from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded, unserved
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
     RolloutProgressState,
@@ -361,23 +361,14 @@ def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
     """Return the published targets that no known host serves: what the tree deploys there runs nowhere.
 
     A host serves the targets that match it, also while it is absent, because it then counts as an absent host. An
-    absent host in no group of the rollout serves nothing, because it does not count. Any name that is no host name
-    may become the role of a host that can be leased.
+    absent host in no group of the rollout serves nothing, because it does not count.
     """
     rollout = rollout_of_wanted(snapshot, wanted_revision(snapshot.cluster, snapshot.published))
     serving: list[Host | KnownHost] = [
         *snapshot.hosts,
         *(known for known in snapshot.absent if not is_excluded(rollout, known.identity.id, known.facts)),
     ]
-    served = {name for host in serving for name in host.identity.target_names}
-    may_be_leased = any(host.idle_role is not None for host in serving)
-    return tuple(
-        sorted(
-            name
-            for name in snapshot.targets - served
-            if not name.startswith("/") and (is_host_name(name) or not may_be_leased)
-        )
-    )
+    return unserved(snapshot.targets, serving)
 
 
 #: The limit of targets that a sentence names.
@@ -401,12 +392,6 @@ def describe_hosts_in_maintenance(status: FleetStatus) -> str:
     return describe_maintenance(
         (host.name, host.maintenance) for host in status.hosts if host.maintenance is not None
     )
-
-
-def describe_unserved(status: FleetStatus) -> list[str]:
-    """Return a sentence on the targets that no host serves, or nothing."""
-    targets = listing(status.unserved, _NAMED)
-    return [f"no host runs what the tree deploys to {targets}"] if targets else []
 
 
 def describe_down(status: FleetStatus) -> list[str]:

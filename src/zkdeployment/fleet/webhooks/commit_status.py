@@ -17,8 +17,9 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.feed.feed_thread import FeedThread
-from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_unserved
+from zkdeployment.fleet.views.status import FleetStatus, HostState
 from zkdeployment.fleet.webhooks.sender import retry_delay
+from zkdeployment.publishing.rules.convergence import describe_unserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +145,7 @@ def _state(status: FleetStatus) -> tuple[CommitState, str]:
     if status.converged:
         return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
     if status.deployed:
-        return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status))
+        return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status.unserved))
     if not done:
         return CommitState.PUBLISHED, f"published for {counted(len(expected), 'host')}"
     # Forges keep every status, so a share changes it at most nine times.

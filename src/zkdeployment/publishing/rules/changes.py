@@ -19,8 +19,10 @@ from zkdeployment.publishing.records import MOST_VERSIONS, Publication, Publicat
 from zkdeployment.publishing.rules.convergence import (
     PublicationSnapshot,
     count_excluded,
+    describe_unserved,
     is_completed,
     is_under_way,
+    unserved,
 )
 from zkdeployment.publishing.rules.precedence import (
     ServiceOrder,
@@ -314,6 +316,7 @@ def draft(
             *_review_warnings(reviewed),
             *(place(warning, reviewed.linted) for warning in moves),
             *(place(one, reviewed.linted) for one in of_governance if one.severity is Severity.WARNING),
+            *_target_warnings(baseline.targets, targets, snapshot),
             *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
         ),
     )
@@ -423,6 +426,13 @@ def _review_warnings(reviewed: Review) -> Iterator[Problem]:
     """Yield the warnings of the text; a strategy that is not in force is only a warning, but an error of lint."""
     yield from (problem for problem in reviewed.problems if problem.severity is Severity.WARNING)
     yield from (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
+
+
+def _target_warnings(before: Targets, after: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
+    """Yield a warning about the new targets that no known host serves; ``status`` shows such targets later."""
+    names = unserved(after.keys() - before.keys(), (*snapshot.hosts, *snapshot.absent))
+    for sentence in describe_unserved(names):
+        yield Problem(f"{sentence}; correct the name, or install the host", severity=Severity.WARNING)
 
 
 def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Collection[str]) -> Iterator[Problem]:

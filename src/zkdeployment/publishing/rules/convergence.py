@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Cluster, Revision, short
+from zkdeployment.base.host import is_host_name
 from zkdeployment.base.publication import Published
 from zkdeployment.base.text import listing
 from zkdeployment.strategies.state import Ending, RolloutState
@@ -114,6 +115,31 @@ def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
     if strategy is None:
         return 0
     return sum(not host.is_leasable and not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
+
+
+def unserved(targets: Iterable[str], hosts: Collection[Host | KnownHost]) -> tuple[str, ...]:
+    """Return the targets that none of ``hosts`` serves, in order.
+
+    Any name that is no host name may become the role of a host that can be leased.
+    """
+    served = {name for host in hosts for name in host.identity.target_names}
+    may_be_leased = any(host.idle_role is not None for host in hosts)
+    return tuple(
+        sorted(
+            name
+            for name in {*targets} - served
+            if not name.startswith("/") and (is_host_name(name) or not may_be_leased)
+        )
+    )
+
+
+#: The limit of targets that a sentence names.
+_NAMED_TARGETS = 3
+
+
+def describe_unserved(targets: Sequence[str]) -> list[str]:
+    """Return a sentence on the targets that no host serves, or nothing."""
+    return [f"no host runs what the tree deploys to {listing(targets, _NAMED_TARGETS)}"] if targets else []
 
 
 def is_completed(rollout: RolloutState) -> bool:

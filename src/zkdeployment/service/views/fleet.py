@@ -15,8 +15,9 @@ from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.fleet.views.locks import is_orphaned, present_hosts
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
 from zkdeployment.fleet.views.snapshot import UNAFFECTED, FleetSnapshot
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, describe_unserved
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
 from zkdeployment.publishing.records import MOST_WAITING, CommitSummary, Refusal, SyncerReport
+from zkdeployment.publishing.rules.convergence import describe_unserved
 from zkdeployment.service.views.failures import FailureGroup, failure_groups
 from zkdeployment.service.views.frame import (
     Moment,
@@ -161,7 +162,7 @@ def _absences(status: FleetStatus) -> Iterator[FleetProblem]:
 
 
 def _unserved(status: FleetStatus) -> Iterator[FleetProblem]:
-    for sentence in describe_unserved(status):
+    for sentence in describe_unserved(status.unserved):
         title = f"{sentence[:1].upper()}{sentence[1:]}"
         yield FleetProblem(title, "Correct the targets in the tree, or install the hosts.", severe=False)
 
@@ -467,7 +468,7 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
         return Tone.GOOD, _all_done(expected), _excluded(status)
     if status.deployed and not status.missed:
         headline = f"{counted(len(status.unserved), 'target')} without a host"
-        return Tone.HALTED, headline, f"{_sentence(describe_unserved(status))} {_all_done(expected)}."
+        return Tone.HALTED, headline, f"{_sentence(describe_unserved(status.unserved))} {_all_done(expected)}."
     if failed:
         verb = f"{count_text(failed, 'host')} failed"
         return Tone.BAD, verb, f"{headline}. {_rollout_sentence(status)}".strip()

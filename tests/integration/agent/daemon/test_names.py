@@ -85,7 +85,17 @@ def test_an_agent_on_a_machine_with_another_name_without_a_domain_makes_no_chang
         host.wait_for_version("r2")
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
     [waiting] = [line for line in logs if line["event"] == "host-name-awaited"]
-    assert "like h1.example.com (h1) before, found 'localhost'" in waiting["reason"]
+    assert "(like h1.example.com (h1) before), found 'localhost'" in waiting["reason"]
+
+
+def test_a_new_host_on_a_machine_without_a_domain_does_not_register(fleet, host, machine):
+    (host.root / "var/lib/zkdeployment/identity").unlink()
+    machine("localhost")
+    with capture_logs() as logs, following(host):
+        wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
+        assert fleet.get("/hosts/h1") == {}
+    [waiting] = [line for line in logs if line["event"] == "host-name-awaited"]
+    assert "expected a name with a domain, found 'localhost'" in waiting["reason"]
 
 
 def test_an_agent_that_waits_for_its_name_can_be_stopped(host, machine):

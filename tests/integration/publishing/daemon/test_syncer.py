@@ -150,8 +150,9 @@ class TestPublishing:
         publishing.push(TREE + "/x\n  y -> /elsewhere\n")
         with capture_logs() as logs:
             publishing.sync()
-        assert [entry["event"] for entry in logs] == ["revision-published", "tree-warning"]
+        assert [entry["event"] for entry in logs] == ["revision-published", "tree-warning", "tree-warning"]
         assert "/elsewhere" in logs[1]["problem"]
+        assert "no host runs what the tree deploys to h1" in logs[2]["problem"]
 
     def test_a_forced_sync_reverts_manual_changes(self, publishing: Publishing):
         publishing.push(TREE)

@@ -20,10 +20,10 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Origin, Published
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import HostState, WaitVerdict, describe_unserved, wait_verdict
+from zkdeployment.fleet.views.status import HostState, WaitVerdict, wait_verdict
 from zkdeployment.fleet.views.status import fleet_status as judge
 from zkdeployment.publishing.records import PublicationRecord, Refusal
-from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, describe_unserved, is_converged
 from zkdeployment.strategies.state import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -366,7 +366,7 @@ def test_a_fleet_is_not_converged_while_no_host_serves_a_target_of_the_tree(host
     status = fleet_status(CLUSTER, hosts, targets=frozenset(targets))
     assert status.unserved == unserved
     assert status.converged is (bool(hosts) and not unserved and hosts[0].idle_role is None)
-    assert describe_unserved(status) == (
+    assert describe_unserved(status.unserved) == (
         [f"no host runs what the tree deploys to {', '.join(unserved)}"] if unserved else []
     )
     assert fleet_status(CLUSTER, [host("h5")], targets=frozenset(targets), names=["h5"]).converged

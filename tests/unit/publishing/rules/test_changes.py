@@ -166,6 +166,17 @@ def test_warnings_are_kept():
     assert [str(problem) for problem in made.warnings]
 
 
+def test_new_targets_that_no_known_host_serves_cause_a_warning_once():
+    text = "/who\n  /myfoo : foo\n    version = '1.0'\n    /deploy\n      /h1\n      /app9\n"
+    snapshot = PublicationSnapshot(Cluster("r1"), hosts=[Host(Identity("h1", "app1"))])
+    made = draft(reviewed(text), over(EMPTY), snapshot, revision="r2")
+    assert [problem.message for problem in made.warnings] == [
+        "no host runs what the tree deploys to app9; correct the name, or install the host"
+    ]
+    again = draft(reviewed(text + "/x\n"), Baseline.of_text(reviewed(text)), snapshot, revision="r2")
+    assert again.warnings == ()
+
+
 def test_a_top_level_node_that_deploys_but_no_longer_has_a_file_causes_a_warning():
     live = {**drafted(TREE, EMPTY).change.create, "/data": {"x": 1}}
     made = drafted("/new\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
