@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 def workflow_table() -> str:
-    """Return the workflow as a list table: the state, the event, and what the event does."""
-    rows = [(f"``{state.value}``", event.value, _outcome(step)) for (state, event), step in WORKFLOW.items()]
+    """Return the workflow as a list table: what each event does in which states."""
+    states: dict[tuple[str, str], list[str]] = {}
+    for (state, event), step in WORKFLOW.items():
+        states.setdefault((event.value, _outcome(step)), []).append(f"``{state.value}``")
+    rows = [(event, ", ".join(at), outcome) for (event, outcome), at in states.items()]
     lines = [".. list-table::", "   :header-rows: 1", ""]
-    for row in (("state", "event", "outcome"), *rows):
+    for row in (("event", "states", "outcome"), *rows):
         lines += [f"   {'* -' if not number else '  -'} {cell}" for number, cell in enumerate(row)]
     return "\n".join(lines) + "\n"
 
