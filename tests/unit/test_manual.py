@@ -366,3 +366,14 @@ def test_the_files_that_contributors_are_sent_to_exist():
     named = set(re.findall(r"``((?:src|tests|etc|scripts|\.ci)/[a-z0-9_/.]+)``", text))
     assert len(named) > 20
     assert sorted(path for path in named if not (HERE / path).exists()) == []
+
+
+def test_each_page_begins_with_what_it_is_for():
+    # Pages about one message or decision, and man pages, have a form of their own.
+    others = ("decisions/", "operations/alarms/", "operations/refusals/", "reference/zkdep", "reference/check_zk")
+    first = {page: (MANUAL / f"{page}.rst").read_text(encoding="utf-8").split("\n\n")[1].strip() for page in PAGES}
+    assert [
+        page
+        for page, text in first.items()
+        if not page.startswith(others) and (len(text.split()) < 10 or text.startswith(".."))
+    ] == []
