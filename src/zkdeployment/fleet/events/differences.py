@@ -25,6 +25,7 @@ from zkdeployment.strategies.views import describe_rollout, rollout_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
     _Difference = Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
@@ -165,13 +166,15 @@ def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
             },
         )
     for host_id, gone in former.items():
-        yield FleetEvent(EventKind.HOST, host_id, {"name": gone.identity.name, "state": _away(new, host_id)})
+        yield FleetEvent(EventKind.HOST, host_id, {"name": gone.identity.name, **_away(new, host_id)})
 
 
-def _away(fleet: FleetSnapshot, host_id: str) -> str:
-    """Return the state of a host that is not registered."""
-    state = HostState.REBOOTING if host_id in fleet.expected_back else HostState.ABSENT
-    return HostState.MAINTENANCE.value if host_id in fleet.maintenance else state.value
+def _away(fleet: FleetSnapshot, host_id: str) -> dict[str, Value]:
+    """Return the state of a host that is not registered, and until when a host that reboots is expected back."""
+    reboot = fleet.expected_back.get(host_id)
+    if host_id in fleet.maintenance or reboot is None:
+        return {"state": (HostState.MAINTENANCE if host_id in fleet.maintenance else HostState.ABSENT).value}
+    return {"state": HostState.REBOOTING.value, "step": reboot.step[:_LONGEST], "deadline": reboot.deadline}
 
 
 def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
@@ -188,8 +191,8 @@ def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
     }
     for host_id in sorted(((former.keys() ^ present.keys()) | changed) - registered):
         known = former.get(host_id) or present[host_id]
-        state = _away(new, host_id) if host_id in present else "forgotten"
-        yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
+        state = _away(new, host_id) if host_id in present else {"state": "forgotten"}
+        yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, **state})
 
 
 def _instances(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:

@@ -15,6 +15,7 @@ from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.traces.spans import StepTime, Trace, otlp_requests, publication_trace
 from zkdeployment.fleet.views.history import acts_during
+from zkdeployment.fleet.views.status import HostState
 from zkdeployment.fleet.webhooks.sender import retry_delay
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.strategies.store.records import read_attempts
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.base.host import Host
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.publishing.records import PublicationRecord
@@ -41,7 +41,8 @@ _STEPS = 100_000
 class StepRecorder:
     """Follows ``feed`` and keeps the steps of hosts, with the times at which ZooKeeper got them.
 
-    A step that is shorter than a reading of the fleet may be missing.
+    A host that is away for a reboot has the step ``rebooting``, since the host recorded the reboot. A step that is
+    shorter than a reading of the fleet may be missing.
     """
 
     def __init__(self, feed: ZooKeeperFeed) -> None:
@@ -81,24 +82,28 @@ class StepRecorder:
         for host in reading.fleet.hosts:
             known = hosts.get(host.identity.id)
             if known is not None or host.step is not None:
-                self._add(sequence, host)
+                step = host.step if host.deploying is not None else None
+                self._add(sequence, host.identity.id, step, host.since or 0.0)
+        for host_id, reboot in reading.fleet.expected_back.items():
+            step = f"{HostState.REBOOTING.value}, {reboot.return_text}"
+            self._add(sequence, host_id, step, reboot.since, reboot.deadline)
         for old in sorted(self._steps)[:-_PUBLICATIONS]:
             del self._steps[old], self._counts[old]
 
-    def _add(self, sequence: int, host: Host) -> None:
+    def _add(
+        self, sequence: int, host_id: str, step: str | None, time: float, deadline: float | None = None
+    ) -> None:
         """Note the step of a host if it differs from the last one."""
         hosts = self._steps.setdefault(sequence, {})
-        steps = hosts.get(host.identity.id, [])
+        steps = hosts.get(host_id, [])
         last = steps[-1] if steps else None
-        step = host.step if host.deploying is not None else None
-        time = host.since or 0.0
         if last is not None and last.ended is None:
             if last.step == step:
                 return
             steps[-1] = replace(last, ended=max(time, last.begun))
         is_full = len(steps) >= _STEPS_OF_A_HOST or self._counts[sequence] >= _STEPS
         if step is not None and not is_full:
-            hosts[host.identity.id] = [*steps, StepTime(step, time)]
+            hosts[host_id] = [*steps, StepTime(step, time, deadline=deadline)]
             self._counts[sequence] += 1
 
 

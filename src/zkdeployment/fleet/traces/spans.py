@@ -33,11 +33,15 @@ ALL_HOSTS = "all hosts"
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A step that a host showed, from ``begun`` to ``ended`` (``None``: the host still shows it)."""
+    """A step that a host showed, from ``begun`` to ``ended`` (``None``: the host still shows it).
+
+    ``deadline`` is until when a host that reboots is expected back; other steps have none.
+    """
 
     step: str
     begun: float
     ended: float | None = None
+    deadline: float | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -80,6 +84,7 @@ class Span:
     facts: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[SpanEvent, ...] = ()
     is_waiting: bool = False
+    is_rebooting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +263,15 @@ def _step_spans(host: Span, steps: Iterable[StepTime]) -> Iterator[Span]:
             start=step.begun,
             end=None if end is None else max(end, step.begun),
             parent=host.key,
-            facts={"zkdeployment.waiting": step.is_waiting},
+            facts=_step_facts(step),
             is_waiting=step.is_waiting,
+            is_rebooting=step.deadline is not None,
         )
+
+
+def _step_facts(step: StepTime) -> dict[str, Any]:
+    facts: dict[str, Any] = {"zkdeployment.waiting": step.is_waiting}
+    return facts if step.deadline is None else facts | {"zkdeployment.deadline": step.deadline}
 
 
 #: The most spans of one request: receivers limit the size of requests.

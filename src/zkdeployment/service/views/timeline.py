@@ -252,7 +252,7 @@ def _host_lane(host: Span, steps: Iterable[Span], scale: _Scale, y: float) -> Ti
     whole = _bar(host, scale, y, "failed" if host.error else "converged" if host.end else "deploying")
     bars = [] if whole is None else [whole]
     for step in steps:
-        bar = _bar(step, scale, y, "waiting" if step.is_waiting else "step")
+        bar = _bar(step, scale, y, "waiting" if step.is_waiting else "reboot" if step.is_rebooting else "step")
         bars += [] if bar is None else [bar]
     failed_at = scale.x(host.end) if host.error and host.end and scale.shows(host.end, host.end) else None
     return TimelineLane(host.name, host_page(str(host.facts["host.id"])), y, tuple(bars), failed_at=failed_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 
 from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.traces.exporter import StepRecorder
@@ -34,7 +36,9 @@ class Readings:
         self.show_host(make_host(name, "r1", deploying=step and "r2", step=step, since=since), sequence)
 
     def show_host(self, host: Host, sequence: int = 7) -> None:
-        fleet = FleetSnapshot(Cluster("r2"), "r2", hosts=(host,), since=sequence)
+        self.show_fleet(FleetSnapshot(Cluster("r2"), "r2", hosts=(host,), since=sequence), sequence)
+
+    def show_fleet(self, fleet: FleetSnapshot, sequence: int = 7) -> None:
         self.reading = FleetReading(fleet, number=self.reading.number + 1, sequence=sequence)
         self.recorder.record()
 
@@ -49,6 +53,23 @@ def test_a_step_lasts_until_the_next_one():
     assert readings.recorder.steps(7) == {
         "h1": (StepTime("prepare packages", 10.0, 12.0), StepTime("deploy /web 0", 12.0, 15.0))
     }
+
+
+def test_a_host_that_is_away_for_a_reboot_is_rebooting_until_it_shows_another_step():
+    readings = Readings()
+    readings.show("reboot for /os/web", 10.0)
+    for expired in (False, False, True):
+        away = RebootRecord("h1", "app1", "r2", 7, "/os/web", 0, "reboot for /os/web", "b", 12.0, 912.0)
+        away = replace(away, expired=expired)
+        readings.show_fleet(FleetSnapshot(Cluster("r2"), "r2", since=7, reboots={"h1": away}))
+    assert readings.recorder.steps(7)["h1"][-1].ended is None
+    readings.show("reboot for /os/web", 70.0)
+    readings.show(None, 75.0)
+    assert readings.recorder.steps(7)["h1"] == (
+        StepTime("reboot for /os/web", 10.0, 12.0),
+        StepTime("rebooting, expected back by 00:15 UTC", 12.0, 70.0, deadline=912.0),
+        StepTime("reboot for /os/web", 70.0, 75.0),
+    )
 
 
 def test_hosts_that_deploy_nothing_are_not_recorded():

@@ -56,6 +56,14 @@ def test_a_publication_has_groups_hosts_and_steps():
     assert waits == ["waits to deploy: for first", "wait for the lock of /web, held by a"]
 
 
+def test_the_step_of_a_host_that_reboots_has_the_deadline():
+    steps = {"a": [StepTime("reboot", 101.0, 102.0), StepTime("rebooting", 102.0, 103.0, 902.0)]}
+    reboot, rebooting = publication_trace(record(), [], steps, is_over=True).spans[-2:]
+    assert (reboot.is_rebooting, rebooting.is_rebooting) == (False, True)
+    assert reboot.facts == {"zkdeployment.waiting": False}
+    assert rebooting.facts == {"zkdeployment.waiting": False, "zkdeployment.deadline": 902.0}
+
+
 def test_without_a_rollout_all_hosts_are_one_group():
     trace = publication_trace(
         record(result("a", 110.0, 5.0), result("b", 120.0, 3.0, "boom")), [], {}, is_over=True

@@ -99,9 +99,11 @@ def test_the_monitor_warns_only_after_the_deadline(seconds, health):
 
 def test_a_host_that_leaves_for_a_reboot_and_one_that_does_not_come_back_are_events():
     away, expired = FleetReading(fleet()), FleetReading(fleet(reboot=replace(REBOOT, expired=True)))
-    for before, after, state in (
-        (FleetReading(fleet("h7", reboot=None)), away, "rebooting"),
-        (away, expired, "absent"),
+    rebooting = {"state": "rebooting", "step": STEP, "deadline": SINCE + 900}
+    for before, after, facts in (
+        (FleetReading(fleet("h7", reboot=None)), away, rebooting),
+        (away, expired, {"state": "absent"}),
+        (expired, away, rebooting),
     ):
         (event,) = (each for each in events_between(before, after) if each.subject == "h7")
-        assert event.to_json()["state"] == state
+        assert event.to_json() == {"id": "h7", "name": event.body["name"], **facts}

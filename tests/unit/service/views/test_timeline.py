@@ -47,6 +47,13 @@ def test_few_hosts_have_lanes_with_their_steps():
     assert view.summary == "3 hosts, 1 failed, took 40 s"
 
 
+def test_a_reboot_is_a_bar_of_its_own_with_its_deadline():
+    step = "rebooting, expected back by 00:15 UTC"
+    view = timeline_view(trace_of(1, {"h1": [StepTime(step, 1011.0, 1020.0, 1911.0)]}), TimelineSection(), 2000.0)
+    bar = view.lanes[1].bars[-1]
+    assert (bar.tone, bar.label) == ("reboot", f"{step}, 9 s")
+
+
 def test_a_wait_for_a_lock_is_a_line_to_its_holder_and_listed():
     view = timeline_view(trace_of(3, STEPS), TimelineSection(), 2000.0)
     (line,) = view.lines
