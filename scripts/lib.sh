@@ -135,7 +135,6 @@ install_debian() {
     has gpg || wanted+=(gnupg)
     has ssh-keygen || wanted+=(openssh-client)
     [ "$1" != test ] || has shellcheck || wanted+=(shellcheck)
-    [ "$1" != test ] || has sshd || wanted+=(openssh-server)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has systemd-nspawn || wanted+=(systemd-container)
@@ -150,6 +149,7 @@ install_debian() {
         if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
     fi
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" apt_install "${wanted[@]}"
+    [ "$1" != test ] || has sshd || quietly "sshd, not as a service" without_service ssh apt_install openssh-server
     [ "$1" = packages ] || has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
@@ -167,7 +167,6 @@ install_fedora() {
     has git || wanted+=(git-core)
     has gpg || wanted+=(gnupg2)
     has ssh-keygen || wanted+=(openssh-clients)
-    [ "$1" != test ] || has sshd || wanted+=(openssh-server)
     [ "$1" != test ] || has shellcheck || wanted+=(ShellCheck)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
@@ -180,6 +179,8 @@ install_fedora() {
     [ "$1" = packages ] || has java || wanted+=(java-headless)
     [ "$1" = packages ] || has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
+    [ "$1" != test ] || has sshd ||
+        quietly "sshd, not as a service" without_service sshd dnf --assumeyes --quiet install openssh-server
     [ "$1" = packages ] || has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
 }
@@ -202,6 +203,15 @@ apt_install() {
     [ -n "${apt_is_fresh:-}" ] || apt-get --quiet update
     apt_is_fresh=1
     DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install --no-install-recommends "$@"
+}
+
+# without_service NAME COMMAND...: installs a package whose service is neither started nor enabled by that.
+without_service() {
+    local status=0
+    systemctl mask "$1.service" "$1.socket" || return
+    "${@:2}" || status=$?
+    systemctl unmask "$1.service" "$1.socket" && systemctl disable "$1.service" "$1.socket" || status=$?
+    return $status
 }
 
 # Whether there is a ZooKeeper on this machine, not only one in a container image.
