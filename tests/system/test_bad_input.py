@@ -9,6 +9,8 @@ from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.machine import process
 from zkdeployment.zookeeper.session import Session
 
+pytestmark = pytest.mark.nightly
+
 GOOD = '#!/bin/sh\nset -eu\nmkdir -p $ZKDEPLOYMENT_ROOT/ran\necho "$@" >> $ZKDEPLOYMENT_ROOT/ran/%s\n'
 FAILING = "#!/bin/sh\necho looking for the cellar key\necho the key is under the mat >&2\nexit 3\n"
 
@@ -67,10 +69,10 @@ def hosts(box):
 @pytest.mark.parametrize(
     ("kind", "expected", "changed"),
     [
-        pytest.param("missing", ("missing",), False, marks=pytest.mark.nightly),
+        ("missing", ("missing",), False),
         ("unsigned", ("unsigned", "sign"), False),
-        pytest.param("scriptless", ("scriptless", "zookeeper-deploy"), True, marks=pytest.mark.nightly),
-        pytest.param("stiff", ("stiff", "executable"), True, marks=pytest.mark.nightly),
+        ("scriptless", ("scriptless", "zookeeper-deploy"), True),
+        ("stiff", ("stiff", "executable"), True),
         ("failing", ("failing/bin/zookeeper-deploy", "exit status 3"), True),
     ],
 )
@@ -108,7 +110,6 @@ def test_a_malformed_tree_is_not_published_and_the_error_names_file_line_and_col
     assert not [node for node in nodes.values() if node.get("error")]
 
 
-@pytest.mark.nightly
 def test_a_tree_that_contradicts_itself_is_not_published(box, good):
     box.push(TREE + "  /other : steady\n    version = '2'\n    /deploy\n      /host1\n", "two versions")
     done = box.sync()

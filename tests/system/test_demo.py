@@ -19,6 +19,8 @@ from zkdeployment.sandbox.demo import DemoError, DemoScenario, play
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.processes import sandbox_processes
 
+pytestmark = pytest.mark.nightly
+
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
 
 
@@ -36,7 +38,6 @@ def checkout(tmp_path):
     return make_checkout(tmp_path / "checkout")
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_fleet_kept_after_all_five_stages_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
     checkout, directory
@@ -82,7 +83,6 @@ def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monk
     assert not directory.exists()
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("option", "stages"), [("--analysis", "four"), ("--fleets", "four"), ("--system", "three")]

@@ -283,6 +283,7 @@ def test_a_cluster_is_applied_and_terminated(fleet: Fleet) -> None:
     assert fleet.statuses() == ALL_APPLIED
 
 
+@pytest.mark.nightly
 def test_a_terminated_instance_is_pending_until_its_hosts_have_undeployed(fleet: Fleet) -> None:
     for host in ("host1", "host3"):
         fleet.file(host, "block").touch()

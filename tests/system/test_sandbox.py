@@ -59,6 +59,7 @@ def test_status_shows_the_location_of_every_part(box):
         assert box.zkdeployment("config", "check", host["config"]).returncode == 0
 
 
+@pytest.mark.nightly
 def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name_like_the_worker_of_pools(box):
     server = box.status["server"]
     login = server["user"], server["key"]
@@ -89,6 +90,7 @@ def test_status_for_people_names_every_part(box):
         assert word in shown
 
 
+@pytest.mark.nightly
 def test_status_shows_directories_whole_where_there_is_no_terminal(box):
     shown = box.shell("env", "COLUMNS=40", "zkdeployment", "sandbox", "status", "-d", box.directory).stdout
     for host in box.status["hosts"].values():
@@ -134,6 +136,7 @@ def test_starting_a_running_part_or_stopping_a_stopped_part_changes_nothing(box)
     assert box.status == before
 
 
+@pytest.mark.nightly
 def test_a_supervisor_restarts_crashed_parts_but_not_stopped_parts(box):
     messages = []
     before = box.status
@@ -150,6 +153,7 @@ def test_a_supervisor_restarts_crashed_parts_but_not_stopped_parts(box):
     assert box.sandbox("start", "web-1").returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_reboot_ends_all_processes_of_a_host_and_starts_its_agent_and_its_services_with_a_new_boot_id(box):
     assert box.wait().returncode == 0
     place = box.directory / "hosts" / "host1"
@@ -176,6 +180,7 @@ def answers(port):
         return False
 
 
+@pytest.mark.nightly
 def test_a_host_that_is_stopped_during_its_reboot_stays_off_until_it_is_started(box):
     assert box.sandbox("stop", "web-1").returncode == 0
     assert box.sandbox("reboot", "web-1").returncode == 0
@@ -385,6 +390,7 @@ def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_pro
     assert left_of(home) == ([], False)
 
 
+@pytest.mark.nightly
 def test_options_that_do_not_fit_several_fleets_are_refused_before_any_process_starts(make_box):
     none = make_box("none")
     refused = none.sandbox("up", "--fleets", "2", "--servers", "3")
