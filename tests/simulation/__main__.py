@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simulation.scenarios import SCENARIOS
 from simulation.themes import THEMES
 from support.arguments import count, positive_number
 
@@ -50,6 +51,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="NAME",
         help="take out each mechanism of safety, put back each old defect, and show the first seed that finds it",
     )
+    parser.add_argument(
+        "--search", choices=list(SCENARIOS), help="try all runs of a small fleet instead of random ones"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=positive_number,
+        default=10.0,
+        help="with --search: end after this time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE",
+        default=Path("build/counterexample.json"),
+        help="with --search: where a run that fails is saved (default: %(default)s)",
+    )
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="show a saved run")
     parser.add_argument("--history", type=Path, metavar="FILE", help="with --seed: write the history to this file")
     parser.add_argument("--calm", action="store_true", help="one publication without faults")
     return parser.parse_args(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import json
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from simulation.checks import PROGRAM_DEFECT
 from simulation.mutations import DEFECTS, MUTATIONS
 from simulation.promotions import PromotionOptions, PromotionWorld, run_promotions
+from simulation.scenarios import SCENARIOS
+from simulation.search import execute, load, save, search
 from simulation.world import Options, World
 from zkdeployment.base import log
 
@@ -37,6 +40,10 @@ def run(wanted: argparse.Namespace) -> int:
     """Run the command with these options and return its exit code: 0 if all invariants held, else 1."""
     if wanted.fleets is not None:
         return _run_promotions(wanted)
+    if wanted.replay is not None:
+        return _run_again(wanted)
+    if wanted.search is not None:
+        return _run_searches(wanted)
     if wanted.hosts > _LARGE:
         gc.set_threshold(1_000_000, 20, 20)  # most objects live as long as their host
     if wanted.seed is not None:
@@ -61,10 +68,40 @@ def _run_promotions(wanted: argparse.Namespace) -> int:
     return 1 if result.violations else 0
 
 
+def _run_searches(wanted: argparse.Namespace) -> int:
+    """Search a scenario, or once for each named mutation; return 1 if an invariant does not hold."""
+    scenario, outcome = SCENARIOS[wanted.search], 0
+    for name in wanted.mutations or [None]:
+        with _mutated(name):
+            report = search(scenario, wanted.minutes * 60)
+            _say(f"{wanted.search}{f' with {name}' if name else ''}: {report.sentence}")
+            if report.failed is not None:
+                outcome = 1
+                wanted.save.parent.mkdir(parents=True, exist_ok=True)
+                save(wanted.save, wanted.search, name, report.failed)
+                _say(f"the whole story: scripts/simulate --replay {wanted.save}")
+    return outcome
+
+
+def _run_again(wanted: argparse.Namespace) -> int:
+    """Execute a saved run again, and show what happens in it."""
+    scenario, mutation, choices = load(wanted.replay)
+    with _mutated(mutation):
+        run = execute(scenario, choices, watch=_say)
+    _say(run.violations[0] if run.violations else "all invariants held")
+    return 1 if run.violations else 0
+
+
+def _mutated(name: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Return a block in which a mutation changes the code under test."""
+    return contextlib.nullcontext() if name is None else {**MUTATIONS, **DEFECTS}[name].change()
+
+
 def _run_mutations(wanted: argparse.Namespace) -> int:
     """Show for each mutation the first seed that finds it; return 1 if one is not found.
 
-    A mutation that makes the program fail by itself is broken: it does not show what the mechanism prevents.
+    A mutation is broken if it makes the program fail by itself, or if the seed fails without it: the failure does
+    not show what the mechanism prevents.
     """
     missed = 0
     for name, mutation in {**MUTATIONS, **DEFECTS}.items():
@@ -75,6 +112,9 @@ def _run_mutations(wanted: argparse.Namespace) -> int:
                 result = World(replace(_options(wanted, seed), theme=mutation.theme)).run()
             if result.violations:
                 is_broken = result.violations[0].startswith(PROGRAM_DEFECT)
+                before = None if is_broken else World(replace(_options(wanted, seed), theme=mutation.theme)).run()
+                if before is not None and before.violations:
+                    is_broken, result = True, before
                 missed += is_broken
                 _say(f"{'broken' if is_broken else 'found'}: {name}: {result.sentence}")
                 break

@@ -74,7 +74,7 @@ class MachinePackages(FakePackageManager):
         machine.point("commit")
         machine.world.take_time(0.5, 4.0)
         machine.before_change("packages")
-        self.crash = machine.is_fatal_moment()
+        self.crash = machine.is_fatal_moment("in a transaction")
         try:
             super().commit(transaction)
         except Crash:
@@ -395,16 +395,15 @@ class Machine:
         assert process is not None
         return process
 
-    def is_fatal_moment(self) -> bool:
+    def is_fatal_moment(self, point: str) -> bool:
         """Decide whether the agent is killed at this point."""
-        crashes = self.world.network.crashes
-        return crashes > 0 and self.world.network.chance.random() < crashes
+        return self.world.network.is_fatal_moment(self.process(), point)
 
     def point(self, name: str) -> None:
         """Reach a point at which the agent may be killed; nothing is written after the agent's death."""
         process = self.process()
         process.check()
-        if self.is_fatal_moment():
+        if self.is_fatal_moment(name):
             self.world.trace(f"killed at {name!r}")
             self.world.network.scheduler.kill(process)
             raise Killed

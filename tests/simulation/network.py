@@ -13,7 +13,7 @@ from simulation.requests import is_write
 from simulation.simulated_client import SimulatedClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from random import Random
 
     from simulation.ensemble import Server
@@ -27,9 +27,9 @@ class Network:
     lost with the connection, ``crashes`` the share of writes at which the client's process is killed.
     """
 
-    def __init__(self, chance: Random, *, servers: int = 3) -> None:
+    def __init__(self, chance: Random, *, servers: int = 3, scheduler: Scheduler | None = None) -> None:
         self.chance = chance
-        self.scheduler = Scheduler(chance)
+        self.scheduler = scheduler or Scheduler(chance)
         self.modules = SimulatedModules(self.scheduler, chance)
         self.ensemble = Ensemble(self.scheduler, chance, servers=servers)
         self.clients: dict[Process, dict[SimulatedClient, None]] = {}
@@ -61,7 +61,15 @@ class Network:
         assert process is not None, "only green threads make clients"
         process.check()
         options.pop("handler", None)  # that of threads
+        return self.client_of(process, **options)
+
+    def client_of(self, process: Process, **options: Any) -> SimulatedClient:
+        """Return a new client of a process."""
         return SimulatedClient(self, process, **options)
+
+    def carry(self, _client: SimulatedClient, _request: Any, due: float, arrive: Callable[[], None]) -> None:
+        """Let a request arrive at its server at a time."""
+        self.scheduler.at(due, arrive)
 
     def latency(self, server: Server | None = None) -> float:
         """Return the seconds that a message takes."""
@@ -86,9 +94,13 @@ class Network:
 
     def before_write(self, client: SimulatedClient, _request: Any) -> None:
         """Kill the client's process now and then, before it sends a write."""
-        if self.crashes and client.process.crash_countdown is not None and self.chance.random() < self.crashes:
+        if client.process.crash_countdown is not None and self.is_fatal_moment(client.process):
             self.scheduler.kill(client.process)
             raise Killed
+
+    def is_fatal_moment(self, _process: Process, _point: str = "") -> bool:
+        """Decide whether a process is killed at the point that it has reached."""
+        return self.crashes > 0 and self.chance.random() < self.crashes
 
     def fate_of(self, client: SimulatedClient, request: Any) -> str:
         """Decide whether a request or its answer is lost, or whether its process dies before the answer."""
@@ -96,7 +108,7 @@ class Network:
             return "arrive"
         if self.lost and self.chance.random() < self.lost:
             return self.chance.choice(["lose-request", "lose-answer"])
-        if self.crashes and client.process.crash_countdown is not None and self.chance.random() < self.crashes:
+        if client.process.crash_countdown is not None and self.is_fatal_moment(client.process):
             self.scheduler.kill(client.process)
             return "outlive"
         return "outlive" if self.chance.random() < 0.5 else "arrive"  # if the connection breaks meanwhile

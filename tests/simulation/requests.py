@@ -53,6 +53,12 @@ def _write(request: Any) -> Write:
     raise NotImplementedError(f"the simulated ZooKeeper does not know {request}")
 
 
+def read_paths(request: Any) -> list[tuple[str, bool]]:
+    """Return the paths that a request reads, and whether it reads their children."""
+    reads = _decode_reads(bytes(request.serialize())) if request.type == _MULTI_READ else [request]
+    return [(read.path, read.type == serialization.GetChildren.type) for read in reads]
+
+
 def answer_write(request: Any, paths: Sequence[str], failures: list[Any] | None, server: Server) -> Any:
     """Return the answer to a write, which may be an exception."""
     if request.type == serialization.Sync.type:

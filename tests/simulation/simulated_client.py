@@ -341,7 +341,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             ):
                 self._ensemble.write(writes_of(request), session)  # it was on its way when the connection broke
 
-        self._scheduler.at(due, arrive)
+        self._network.carry(self, request, due, arrive)
 
     def _work_off(self) -> None:
         """Let the server execute the requests that have arrived, one after the other."""

@@ -4,6 +4,7 @@ The seeds run in processes of their own, in which the order of sets is fixed, so
 repeats them.
 """
 
+import contextlib
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from simulation import command
 from simulation.__main__ import parse
+from simulation.checks import Checks
 from simulation.mutations import DEFECTS, MUTATIONS, Mutation
 from support.commands import run
 
@@ -51,6 +53,16 @@ def test_a_mutation_that_does_not_fit_the_code_is_broken_and_not_found(monkeypat
     monkeypatch.setattr(command, "DEFECTS", {})
     assert command.run(parse(["--mutations", "--seeds", "1"])) == 1
     assert capsys.readouterr().out.startswith("broken: old: ")
+
+
+def test_a_mutation_whose_seed_fails_without_it_is_broken_and_not_found(monkeypatch, capsys):
+    monkeypatch.setattr(Checks, "check_end", lambda checks: checks.fail("the seed itself fails"))
+    monkeypatch.setattr(command, "MUTATIONS", {"none": Mutation(contextlib.nullcontext, "mixed")})
+    monkeypatch.setattr(command, "DEFECTS", {})
+    assert command.run(parse(["--mutations", "--seeds", "1", "--calm"])) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("broken: none: ")
+    assert "the seed itself fails" in said
 
 
 #: The options of fleets, and how many of their seeds run in each commit and at night.

@@ -79,19 +79,22 @@ class Result:
 
 
 class World:
-    """The parts of one simulation."""
+    """The parts of one simulation, which has to converge ``patience`` seconds after the last fault."""
+
+    patience = PATIENCE
 
     def __init__(
         self,
         options: Options,
         watch: Callable[[str], None] | None = None,
         history: Callable[[dict[str, Any]], None] | None = None,
+        network: Network | None = None,
     ) -> None:
         self.options = options
-        self.chance = Random(options.seed)
         self._watch = watch
         self.history = HistoryWriter(self, history)
-        self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
+        self.network = network or Network(Random(options.seed), servers=3 if options.hosts <= 100 else 1)
+        self.chance = self.network.chance
         self.roles = ("web", "db", *(f"role{number}" for number in range(2, options.hosts // 50)))
         chosen = self.chance.choice(CHOSEN)
         self.theme_name = "mixed" if options.calm else options.theme or chosen
@@ -141,7 +144,7 @@ class World:
         ):
             try:
                 self._start()
-                self.network.scheduler.run(self.now + self.options.faults + PATIENCE, self._is_over)
+                self.network.scheduler.run(self.now + self.options.faults + self.patience, self._is_over)
                 self._judge()
             finally:
                 self.network.scheduler.end_all(self.processes)
@@ -238,7 +241,7 @@ class World:
             if self.chance.random() < 0.7:
                 self.network.scheduler.spawn(self.new_process("author"), self.operators.take_back)
             raise Killed
-        if self.network.crashes and self.chance.random() < self.network.crashes:
+        if self.network.is_fatal_moment(process, name):
             self.trace(f"killed at {name}")
             self.network.scheduler.kill(process)
             raise Killed

@@ -1,0 +1,80 @@
+"""The small fleets whose runs are searched completely, within bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The kinds of deviations from the run in a fixed order without faults.
+KINDS = ("fault", "order", "act")
+
+#: The faults that come with a request, and whether only writes have them.
+FAULTS = {
+    "is killed before it": True,
+    "is killed after it": True,
+    "loses the answer": True,
+    "loses the session": True,
+    "is frozen after it": False,
+}
+
+#: The faults of an agent whose script runs, at each moment at which something happens.
+BESIDE = ("is killed", "loses the session", "is frozen")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most deviations of each kind in one run, and of all kinds together."""
+
+    fault: int = 1
+    order: int = 1
+    act: int = 1
+    all: int = 1
+
+    def kinds(self, used: Mapping[str, int]) -> frozenset[str]:
+        """Return the kinds of deviations that a run may have in addition to those that it has."""
+        if sum(used.values()) >= self.all:
+            return frozenset()
+        return frozenset(kind for kind in KINDS if used.get(kind, 0) < getattr(self, kind))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens to a small fleet besides faults: operators perform ``acts`` in order, each at any time.
+
+    Each service is on each host. With ``ordered``, the second service waits for the first one. ``faults`` are
+    parts of the names of the faults that may come, by default all; a failing script is one of them. ``reads`` is
+    whether hosts are also frozen after reads. Scripts last ``script`` seconds.
+    """
+
+    acts: tuple[str, ...] = ()
+    hosts: int = 2
+    services: int = 2
+    ordered: bool = False
+    faults: tuple[str, ...] = ("",)
+    reads: bool = True
+    script: float = 8.0
+    theme: str = "mixed"
+    bounds: Bounds = field(default_factory=Bounds)
+
+    def permits(self, variant: str, *, is_write: bool) -> bool:
+        """Whether a fault or act belongs to the scenario."""
+        if variant.startswith("act "):
+            return True
+        if variant in FAULTS and not is_write and (FAULTS[variant] or not self.reads):
+            return False
+        return any(part in variant for part in self.faults)
+
+
+#: The scenarios by name.
+SCENARIOS = {
+    "smallest": Scenario(
+        ("stop", "resume latest"),
+        services=1,
+        faults=("killed after", "killed beside", "frozen after"),
+        reads=False,
+        script=100.0,
+    ),
+}
