@@ -84,7 +84,8 @@ def _play(world: World, wanted: argparse.Namespace, seed: int) -> tuple[Sequence
             )
             if time.monotonic() > end:
                 say(", ".join(f"{kind}: {kinds[kind]}" for kind in KINDS if kinds[kind]))
-                say(f"seed {seed}: {number} rounds, {checks.scripts} scripts: all invariants held")
+                reboots = f"{observer.reboots} reboots, {len(observer.missing)} too late"
+                say(f"seed {seed}: {number} rounds, {checks.scripts} scripts, {reboots}: all invariants held")
                 break
     return [*checks.findings, *_judged(world)], number
 

@@ -51,7 +51,10 @@ _DATABASE = "/var/lib/rpm"
 
 
 class Observer:
-    """Makes observations, and gives them to ``checks`` in order. Threads may use it at the same time."""
+    """Makes observations, and gives them to ``checks`` in order. Threads may use it at the same time.
+
+    ``reboots`` counts the reboots of hosts for steps, ``missing`` the hosts that were reported not to be back.
+    """
 
     def __init__(self, world: World, checks: Checks, session: Session) -> None:
         self._world = world
@@ -67,11 +70,17 @@ class Observer:
         self._version: object = object()
         self._published = 0
         self._boots: dict[str, tuple[str, float]] = {}
+        self.reboots = 0
+        self.missing: set[tuple[str, str]] = set()
 
     def see_reboot(self, observation: HostWentDown | HostBooted | RebootsSeen) -> None:
         """Write an observation of reboots, which the history judges."""
         with self._lock:
             self._history.see(observation)
+            if isinstance(observation, HostWentDown):
+                self.reboots += 1
+            elif isinstance(observation, RebootsSeen):
+                self.missing |= {(host, boot) for host, (boot, failed) in observation.boots.items() if failed}
 
     def see(self, observation: Observation) -> None:
         """Check an observation, and trace a finding."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from zkdeployment.agent.checkouts.places import CheckoutPlaces
@@ -61,6 +61,9 @@ class PackageManager(Protocol):
 
     def missing_advisories(self, release: str) -> int | None:
         """Return the number of security advisories of a release that the host lacks; ``None``: unknown."""
+
+    def update_exceptions(self, change: SystemChange) -> Mapping[str, str]:
+        """Return the packages that an update does not treat like all others, as text by kind (``HostSystem``)."""
 
     def prepare(self, change: PackageChange) -> Transaction:
         """Resolve, download, verify and test a change without changing the host.

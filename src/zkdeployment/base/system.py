@@ -6,7 +6,8 @@ in ``agent.rules``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -119,7 +120,9 @@ class HostSystem(Record):
     ``release`` is that of the last completed update, ``None`` before the first. ``kernel`` is the running kernel.
     ``reasons`` are the packages that ask for a reboot; ``due`` is since when a reboot is due, in seconds since the
     epoch. ``advisories`` is the number of security advisories of its release that the host lacks, ``None`` if
-    unknown. ``updated`` is when the last update ended.
+    unknown. ``exceptions`` are the packages that the last update did not treat like all others, as text by kind:
+    ``excluded`` by the system node, ``held`` by dnf's configuration, and ``modular`` ones, as streams of modules.
+    ``updated`` is when the last update ended.
     """
 
     release: str | None = None
@@ -129,4 +132,5 @@ class HostSystem(Record):
     reasons: Annotated[tuple[str, ...], OMITTED] = ()
     due: Annotated[float | None, OMITTED] = None
     advisories: Annotated[int | None, OMITTED] = None
+    exceptions: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     updated: Annotated[float | None, OMITTED] = None

@@ -25,8 +25,9 @@ def system(connection: Servers, output: str) -> None:
     """Show the operating system of each host that has a system node: its release, the wanted one, and its kernel.
 
     A host whose packages ask for a reboot is shown with these packages, and with the time for which the reboot has
-    been due. The last column has the number of security advisories of its release that the host lacked after its
-    last update.
+    been due. The last two columns have the number of security advisories of its release that the host lacked after
+    its last update, and the packages that updates leave or treat differently: those that are excluded by the node,
+    those that are held by the configuration of dnf, and the streams of modules that are installed.
 
     \b
     Example:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
 
 #: The headings of the columns on a terminal and on the page, in the order of ``HostSystemRow.cells``.
-HEADINGS = ("HOST", "RELEASE", "WANTED", "KERNEL", "REBOOT DUE", "ADVISORIES")
+HEADINGS = ("HOST", "RELEASE", "WANTED", "KERNEL", "REBOOT DUE", "ADVISORIES", "EXCEPTIONS")
 
 #: The limit of packages or hosts that a cell or a sentence names.
 _NAMED = 3
@@ -52,13 +52,20 @@ class HostSystemRow(Record):
             kernel = f"{kernel} (installed: {self.system.installed_kernel})"
         advisories = None if self.system is None else self.system.advisories
         lacks = "-" if advisories is None else str(advisories)
-        return self.name, self.release or "-", self.wanted or "-", kernel or "-", self.due_text(now), lacks
+        release, wanted = self.release or "-", self.wanted or "-"
+        return self.name, release, wanted, kernel or "-", self.due_text(now), lacks, self.exceptions_text
 
     @property
     def has_other_kernel(self) -> bool:
         """Whether the host runs another kernel than the newest installed one."""
         system = self.system
         return system is not None and system.installed_kernel not in {None, system.kernel}
+
+    @property
+    def exceptions_text(self) -> str:
+        """The packages that updates do not treat like all others, by kind; empty without any."""
+        exceptions = {} if self.system is None else self.system.exceptions
+        return "; ".join(f"{kind}: {names}" for kind, names in exceptions.items())
 
     def due_text(self, now: float) -> str:
         """Return since when a reboot is due, and the packages that ask for it; empty if none is due."""

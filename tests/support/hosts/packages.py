@@ -86,10 +86,10 @@ class AvailablePackage:
 
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
     ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
-    has a deploy script. ``fails`` is the section of a scriptlet that fails, ``trigger`` the name of the package
-    whose installation triggers that scriptlet. ``image`` is the size in bytes of the file that a scriptlet would
-    make in ``/boot``. A package for ``arch`` other than ``noarch`` has a library, at the
-    same path for all architectures.
+    has a deploy script; ``module`` is the label of its module. ``fails`` is the section of a scriptlet that fails,
+    ``trigger`` the name of the package whose installation triggers that scriptlet. ``image`` is the size in bytes
+    of the file that a scriptlet would make in ``/boot``. A package for ``arch`` other than ``noarch`` has a
+    library, at the same path for all architectures.
     """
 
     name: str
@@ -108,6 +108,7 @@ class AvailablePackage:
     image: int = 0
     arch: str = "noarch"
     signature: str = "good"
+    module: str = ""
 
     @property
     def package(self) -> Package:
@@ -123,6 +124,7 @@ class AvailablePackage:
     def build(self, directory: Path) -> Path:
         """Build the package and return the unsigned RPM file."""
         tags = [f"Epoch: {self.epoch}"] if self.epoch else []
+        tags += [f"ModularityLabel: {self.module}"] if self.module else []
         tags += ["BuildArch: noarch"] if self.arch == "noarch" else []
         tags += [f"Requires: {name} = {version}" if version else f"Requires: {name}"
                  for name, version in self.requires.items()]  # fmt: skip
@@ -270,6 +272,10 @@ class FakePackageManager:
     def missing_advisories(self, release: str) -> int | None:
         """Return the number in ``advisories``."""
         return self.advisories.get(release)
+
+    def update_exceptions(self, change: SystemChange) -> Mapping[str, str]:
+        """Return the patterns that a change excludes."""
+        return {"excluded": ", ".join(change.exclude)} if change.exclude else {}
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of packages whose scripts are missing."""

@@ -23,6 +23,7 @@ TARGETS = {system_target("web"): (NODE,)}
 DONE = HostSystem(NEW, 1, "5.14-2", "5.14-2", updated=NOW - DAY)
 DUE = HostSystem(NEW, 1, "5.14-1", "5.14-2", ("kernel-core", "systemd"), NOW - 3 * DAY, updated=NOW - 3 * DAY)
 LATE = HostSystem(OLD, 1, "5.14-1", "5.14-1", advisories=2, updated=NOW - 60 * DAY)
+LATE = replace(LATE, exceptions={"excluded": "bash, tool", "modular": "nodejs:18"})
 
 
 def status(*systems, targets=TARGETS):
@@ -37,10 +38,10 @@ def status(*systems, targets=TARGETS):
 def test_each_host_with_a_system_node_or_an_update_has_a_row():
     found = status(DONE, DUE, LATE, None)
     assert [row.cells(NOW) for row in found.hosts] == [
-        ("app1", NEW, NEW, "5.14-2", "", "-"),
-        ("app2", NEW, NEW, "5.14-1 (installed: 5.14-2)", "for 3 d: kernel-core, systemd", "-"),
-        ("app3", OLD, NEW, "5.14-1", "", "2"),
-        ("app4", "-", NEW, "-", "", "-"),
+        ("app1", NEW, NEW, "5.14-2", "", "-", ""),
+        ("app2", NEW, NEW, "5.14-1 (installed: 5.14-2)", "for 3 d: kernel-core, systemd", "-", ""),
+        ("app3", OLD, NEW, "5.14-1", "", "2", "excluded: bash, tool; modular: nodejs:18"),
+        ("app4", "-", NEW, "-", "", "-", ""),
     ]
     assert found.summary == "2 hosts at 2026-11-20, 1 at 2026-10-16, 1 not updated yet; 1 needs a reboot"
     assert status(DONE, None, targets={}).hosts[0].cells(NOW)[1:3] == (NEW, "-")

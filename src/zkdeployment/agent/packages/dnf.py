@@ -47,7 +47,7 @@ from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from zkdeployment.agent.adapters import Transaction
@@ -123,6 +123,9 @@ class Dnf:
 
     def missing_advisories(self, release: str) -> int | None:
         return self._updates.missing_advisories(self._report, release)
+
+    def update_exceptions(self, change: SystemChange) -> Mapping[str, str]:
+        return self._updates.exceptions(change)
 
     @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:

@@ -97,6 +97,11 @@ class RpmDatabase:
         installed = (row.partition(" ") for row in rows if row)
         return frozenset(name for when, _, name in installed if int(when) > time)
 
+    def module_streams(self) -> frozenset[str]:
+        """Return the streams of modules from which packages are installed, such as ``nodejs:18``."""
+        labels = self._query("-qa", "--qf", r"%{MODULARITYLABEL}\n").stdout.split("\n")
+        return frozenset(":".join(label.split(":")[:2]) for label in labels if ":" in label)
+
     def kept_beside(self) -> frozenset[str]:
         """Return the capabilities of packages of which dnf keeps several versions (``installonlypkgs``)."""
         found = set(_INSTALLONLY)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import PackageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from zkdeployment.agent.adapters import Transaction
@@ -46,6 +47,9 @@ class NoPackages:
 
     def missing_advisories(self, release: str) -> None:
         pass
+
+    def update_exceptions(self, change: SystemChange) -> Mapping[str, str]:  # noqa: ARG002  as in the protocol
+        return {}
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
         return frozenset()

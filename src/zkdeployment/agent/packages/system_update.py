@@ -23,9 +23,10 @@ from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
+from zkdeployment.base.text import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
@@ -36,6 +37,9 @@ _log = get_logger()
 
 #: The time limits for dnf when it only reports; it abandons a silent server after some seconds.
 _IMPATIENT = ("--setopt=timeout=5", "--setopt=retries=1")
+
+#: The most exceptions of a kind that a host reports by name.
+_NAMED = 20
 
 #: The heading of the column of names in a list of dnf 5.
 _HEADING = "Name"
@@ -77,6 +81,23 @@ class SystemUpdates:
             return None
         names = {line.split()[0] for line in printed.splitlines() if line.strip()}
         return len(names - {_HEADING})
+
+    def exceptions(self, change: SystemChange) -> Mapping[str, str]:
+        """Return the packages that an update does not treat like all others, as text by kind.
+
+        Packages that the change excludes or dnf's configuration holds stay. Packages of modules follow the stream
+        of their module, although repositories may have a later one. Packages of services are not named.
+        """
+        try:
+            with report_disk_errors():
+                installed, streams = self.database.installed(), self.database.module_streams()
+        except PackageError as error:
+            _log.warning("exceptions-unknown", reason=str(error))
+            return {}
+        excluded = {*packages.matching_names(change.exclude, installed)} - change.kept
+        held = held_packages(self.root, installed).keys() - change.kept - excluded
+        found = {"excluded": excluded, "held": held, "modular": streams}
+        return {kind: listing(sorted(names), _NAMED) for kind, names in found.items() if names}
 
     def keep_release(self, transaction: DnfTransaction) -> None:
         """Record the release of a completed update as dnf's variable, which people's dnf then uses, too."""

@@ -82,6 +82,7 @@ def host_system(state: SystemState, facts: RebootFacts, before: HostSystem | Non
         reasons=reasons,
         due=due,
         advisories=state.advisories,
+        exceptions=state.exceptions,
         updated=state.time,
     )
 

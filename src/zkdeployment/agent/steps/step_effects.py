@@ -200,9 +200,10 @@ class StepEffects:
                 self._commit(prepare, transaction)
             # A release does not change, so the number stays right until the next update.
             advisories = self._adapters.packages.missing_advisories(step.system.release)
-        system = self._adapters.system
+            exceptions = self._adapters.packages.update_exceptions(step.change)
+        system, now = self._adapters.system, self._adapters.clock.now()
         with failpoints("record-update"):
-            system.save(system.state().after_update(step.system, self._adapters.clock.now(), advisories))
+            system.save(system.state().after_update(step.system, now, advisories, exceptions))
 
     def _reboot(self, step: Reboot, lock: ZooKeeperServiceLock | None) -> None:
         """Reboot if that is still needed; otherwise record that the system node is complete."""

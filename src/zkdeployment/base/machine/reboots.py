@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.cluster import Revision
@@ -15,6 +16,8 @@ from zkdeployment.base.system import WantedSystem
 
 #: The most reboots for one step; one more is a failure.
 MAX_REBOOTS = 3
+
+_NO_EXCEPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 def _clock(time: float) -> str:
@@ -93,7 +96,8 @@ class SystemState(Record):
     """The state of a host's operating system on its disk: the completed update, and the reboot under way.
 
     ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch;
-    ``advisories`` are the security advisories of the release that the host lacked after it, if known.
+    ``advisories`` are the security advisories of the release that the host lacked after it, if known, and
+    ``exceptions`` the packages that it did not treat like all others, as in ``HostSystem``.
     ``is_settled``: the question of a reboot after that update is answered. ``pending`` is the reboot under way.
     ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
     """
@@ -102,11 +106,18 @@ class SystemState(Record):
     is_settled: Annotated[bool, Key("settled", omit=True)] = True
     time: Annotated[float | None, OMITTED] = None
     advisories: Annotated[int | None, OMITTED] = None
+    exceptions: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     pending: Annotated[RebootRecord | None, OMITTED] = None
     begun: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
     boots: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
 
-    def after_update(self, system: WantedSystem, now: float, advisories: int | None = None) -> SystemState:
+    def after_update(
+        self,
+        system: WantedSystem,
+        now: float,
+        advisories: int | None = None,
+        exceptions: Mapping[str, str] = _NO_EXCEPTIONS,
+    ) -> SystemState:
         """Return the state after the update that a node wants; the question of a reboot is open."""
         return replace(
             self._without(str(deployment_of(system))),
@@ -114,6 +125,7 @@ class SystemState(Record):
             is_settled=False,
             time=now,
             advisories=advisories,
+            exceptions=exceptions,
         )
 
     def settled(self, system: WantedSystem) -> SystemState:

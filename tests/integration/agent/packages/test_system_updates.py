@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog.testing
 
+from support.hosts.packages import AvailablePackage
 from support.hosts.repositories import reader
 from support.hosts.snapshots import BROKEN, IMPOSSIBLE, NEW, OLD, SNAPSHOTS, definition
 from zkdeployment.agent.packages.command import find_program
@@ -145,6 +146,24 @@ def test_the_estimate_of_a_plan_lacks_only_what_the_solver_adds(
 
 
 @pytest.mark.nightly
+def test_packages_that_an_update_treats_differently_are_named_by_kind(held_system, tmp_path):
+    system = held_system
+    (system.root / "etc/dnf/dnf.conf").write_text("[main]\nexcludepkgs=tool,app,bash\n", encoding="utf-8")
+    modular = tmp_path / "modular"
+    modular.mkdir()
+    offers = [AvailablePackage(name=name, version="1.0", module="nodejs:18:800:ab") for name in ("nodejs", "npm")]
+    system.rpm("-i", *(str(offer.build(modular)) for offer in offers))
+    kept = frozenset({"app"})
+    assert system.manager.update_exceptions(SystemChange(NEW, "all", ("postgresql*", "bash"), kept)) == {
+        "excluded": "bash, postgresql-server",
+        "held": "tool",
+        "modular": "nodejs:18",
+    }
+    (system.root / "etc/dnf/dnf.conf").unlink()
+    system.rpm("-e", "nodejs", "npm")
+    assert system.manager.update_exceptions(SystemChange(NEW, "all", (), kept)) == {}
+
+
 def test_patterns_select_installed_packages(system):
     system.update(NEW, ("kernel*", "nothing*"))
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
