@@ -579,12 +579,16 @@ _log = get_logger()
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A dnf that waits for the order, and the packages that its transaction installs and removes."""
+    """A dnf that waits for the order, and the packages that its transaction installs and removes.
+
+    ``advisories`` is the number of security advisories that the host lacks after an update of the system.
+    """
 
     directory: Path
     conversation: Conversation
     installed: frozenset[Package]
     removed: frozenset[Package]
+    advisories: int | None
 
     @property
     def output(self) -> str:
@@ -642,7 +646,12 @@ class HeldDnf:
             return None
         report = json.loads(line)
         installed, removed = (frozenset(Package(*row) for row in report[key]) for key in ("installed", "removed"))
-        return _Waiting(directory, conversation, installed, removed)
+        return _Waiting(directory, conversation, installed, removed, report["advisories"])
+
+    def advisories(self, directory: Path) -> int | None:
+        """Return the number of advisories that the host lacks after the update of the dnf that waits, if known."""
+        waiting = self._waiting
+        return None if waiting is None or waiting.directory != directory else waiting.advisories
 
     def confirm(self, directory: Path, changes: Collection[Item]) -> bool:
         """Return whether a dnf waits to make exactly these changes; end a dnf that would make other changes."""

@@ -92,6 +92,7 @@ class Dnf:
         self._dnf = command(patience=patience)
         self._report = command(patience=0, limit=_REPORT_LIMIT)
         self._held = HeldDnf(self._dnf)
+        self._counted: tuple[str, int | None] = "", None  # the release of the last update, and its advisories
         self._journal = Journal(self._state / "journal.json")
 
     @report_disk_errors()
@@ -122,6 +123,9 @@ class Dnf:
         return self._database.installed_since(time)
 
     def missing_advisories(self, release: str) -> int | None:
+        counted_for, number = self._counted
+        if counted_for == release and number is not None:
+            return number  # dnf counted them when it resolved the update, from the metadata that it had loaded
         return self._updates.missing_advisories(self._report, release)
 
     def update_exceptions(self, change: SystemChange) -> Mapping[str, str]:
@@ -133,7 +137,7 @@ class Dnf:
         if not isinstance(transaction, DnfTransaction):
             raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
         if not transaction.items:
-            self._updates.keep_release(transaction)
+            self._keep_release(transaction)
             return
         try:
             self._dnf.retry_while_locked(self._commit, transaction)
@@ -141,8 +145,13 @@ class Dnf:
             self._held.release(transaction.directory)
             _discard(transaction.directory)
             raise
-        self._updates.keep_release(transaction)
+        self._keep_release(transaction)
         _discard(transaction.directory)
+
+    def _keep_release(self, transaction: DnfTransaction) -> None:
+        if transaction.release is not None:
+            self._counted = transaction.release, transaction.advisories
+            self._updates.keep_release(transaction.release)
 
     @report_disk_errors()
     def recover(self) -> None:

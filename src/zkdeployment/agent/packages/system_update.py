@@ -99,13 +99,11 @@ class SystemUpdates:
         found = {"excluded": excluded, "held": held, "modular": streams}
         return {kind: listing(sorted(names), _NAMED) for kind, names in found.items() if names}
 
-    def keep_release(self, transaction: DnfTransaction) -> None:
+    def keep_release(self, release: str) -> None:
         """Record the release of a completed update as dnf's variable, which people's dnf then uses, too."""
-        if transaction.release is None:
-            return
         directory = self.root / VARIABLES
         directory.mkdir(parents=True, exist_ok=True)
-        durable.replace(directory / "release", f"{transaction.release}\n".encode(), mode=0o644)
+        durable.replace(directory / "release", f"{release}\n".encode(), mode=0o644)
 
     def _without_held(self, change: SystemChange, before: Packages) -> SystemChange:
         """Return the change without packages that dnf's configuration holds; raise for those that it names."""
@@ -138,6 +136,7 @@ class SystemUpdates:
         transaction = replace(
             self.preparation.with_files(directory, before, after, changes, resolved.files),
             release=change.release,
+            advisories=self.held.advisories(directory),
             wanted=frozenset(item.name for item in changes),
         )
         return self.preparation.tested(transaction) if changes else transaction

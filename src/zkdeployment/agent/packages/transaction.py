@@ -118,7 +118,8 @@ class DnfTransaction:
     ``directory`` holds the downloads and dnf's output. ``replay`` is the transaction file, ``None`` until that is
     necessary. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages that
     zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept. ``release`` is
-    that of an update of the operating system.
+    that of an update of the operating system; ``advisories`` is the number of security advisories that the host
+    lacks after the update, ``None`` if dnf has not counted them.
     """
 
     before: Packages
@@ -133,6 +134,7 @@ class DnfTransaction:
     managed: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
     release: str | None = None
+    advisories: int | None = None
 
 
 def replay_of(transaction: DnfTransaction, replays: Replays) -> Replay:

@@ -7,7 +7,8 @@ The standard input of the command ``zkdeployment-install`` is a socket to that p
 
 1. The program resolves, downloads, checks and tests the transaction, as ``dnf --setopt=tsflags=test install``
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket. Replaced
-   packages are among the removed ones.
+   packages are among the removed ones. ``advisories`` is the number of security advisories that the host lacks
+   after an update of the system.
 2. The program waits for the line ``commit``. The program holds no lock meanwhile.
 3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. A
    program that ends before step 3 has changed no package.
@@ -27,6 +28,7 @@ import traceback
 import dnf.cli.cli
 import dnf.cli.main
 import dnf.yum.rpmtrans
+import hawkey
 from dnf.cli.commands.install import InstallCommand
 
 #: The exit status of a program that changed nothing although dnf reports no error.
@@ -120,6 +122,7 @@ class OrderedInstall(InstallCommand):
             {
                 "installed": [_identity(package) for package in self.base.transaction.install_set],
                 "removed": [_identity(package) for package in self.base.transaction.remove_set],
+                "advisories": self._missing_advisories() if self.opts.sync else None,
             }
         )
         obstacle = self._order.wait()
@@ -137,6 +140,23 @@ class OrderedInstall(InstallCommand):
         status = dnf.cli.main.resolving(self.cli, self.base)
         if status:
             sys.exit(status)
+
+    def _missing_advisories(self):
+        """Return the number of the security advisories that the host lacks after the transaction."""
+        removed = set(self.base.transaction.remove_set)
+        installed = self.base.sack.query(flags=hawkey.IGNORE_EXCLUDES).installed()
+        staying = [package for package in installed if package not in removed]
+        newest = {}
+        for package in sorted([*staying, *self.base.transaction.install_set]):
+            newest[package.name, package.arch] = package
+        return len(
+            {
+                advisory.id
+                for package in newest.values()
+                for advisory in package.get_advisories(hawkey.GT)
+                if advisory.type == hawkey.ADVISORY_SECURITY
+            }
+        )
 
     def _state_of_database(self):
         """Return a value that changes when any program changes packages; leave the database closed."""
