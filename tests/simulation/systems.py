@@ -105,7 +105,7 @@ class MachineSystem(SystemFiles):
         """Return the id of the present boot."""
         return f"{self._machine.name}-{self._boots}"
 
-    def facts(self, packages: PackageManager) -> RebootFacts:
+    def facts(self, packages: PackageManager, *, asks_dnf: bool = True) -> RebootFacts:  # noqa: ARG002  no dnf here
         """Return the facts that decide whether the machine needs a reboot."""
         booted = EPOCH + self._booted
         return RebootFacts(self.boot_id(), booted, "", changed=packages.installed_since(booted))

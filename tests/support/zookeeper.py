@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from kazoo.client import KazooClient
@@ -12,11 +13,10 @@ from kazoo.client import KazooClient
 from support.proxy import Proxy
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +78,25 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
     def __exit__(self, *_: object) -> None:
         self._client.stop()
         self._client.close()
+
+
+class CountedSession(Session):
+    """A session that counts its requests by path; ``sessions`` are all of them."""
+
+    sessions: ClassVar[list[CountedSession]] = []
+
+    def _make_client(self) -> Any:
+        client = super()._make_client()
+        self.sent: Counter[str] = Counter()
+        send = client._call
+
+        def call(request: Any, result: Any) -> Any:
+            self.sent[getattr(request, "path", type(request).__name__)] += 1
+            return send(request, result)
+
+        client._call = call
+        self.sessions.append(self)
+        return client
 
 
 def sent_requests(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -31,7 +31,7 @@ class HostSystemRow(Record):
     """The operating system of a host that has a system node, or that has updated its system for one.
 
     ``path`` is its system node, ``wanted`` the release of that node; both are null without a node. ``system`` is
-    the last report of the host, null before its first update.
+    the last report of the host, null before the first one.
     """
 
     id: str
@@ -96,7 +96,7 @@ def systems_status(
         wanted = next((entry.system for entry in unchecked_systems(identity, targets)), None)
         report = known.get(identity.id)
         system = None if report is None else report.system
-        if wanted is not None or system is not None:
+        if wanted is not None or (system is not None and system.release is not None):
             path, release = (None, None) if wanted is None else (wanted.path, wanted.release)
             rows.append(HostSystemRow(identity.id, identity.name, path, release, system))
     rows.sort(key=lambda row: (row.name, row.id))

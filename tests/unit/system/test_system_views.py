@@ -46,7 +46,8 @@ def test_each_host_with_a_system_node_or_an_update_has_a_row():
     assert found.summary == "2 hosts at 2026-11-20, 1 at 2026-10-16, 1 not updated yet; 1 needs a reboot"
     assert status(DONE, None, targets={}).hosts[0].cells(NOW)[1:3] == (NEW, "-")
     assert len(status(DONE, None, targets={}).hosts) == 1
-    assert status(None, targets={}) == SystemsStatus()
+    assert status(None, HostSystem(kernel="5.14-1"), targets={}) == SystemsStatus()
+    assert status(HostSystem(kernel="5.14-1")).hosts[0].cells(NOW)[1:4] == ("-", NEW, "5.14-1")
     assert (has_systems(TARGETS), has_systems({"web": (replace(NODE, system=None),)})) == (True, False)
 
 

@@ -82,8 +82,11 @@ class SystemFiles:
             ) from error
         return max(began, time.time() - up)
 
-    def facts(self, packages: PackageManager) -> RebootFacts:
-        """Return the facts that decide whether the host needs a reboot; raises ``PackageError``."""
+    def facts(self, packages: PackageManager, *, asks_dnf: bool = True) -> RebootFacts:
+        """Return the facts that decide whether the host needs a reboot; raises ``PackageError``.
+
+        With ``asks_dnf``, dnf's own program is asked, too, which takes as long as a start of dnf.
+        """
         booted = self.booted()
         return RebootFacts(
             boot_id=self.boot_id(),
@@ -91,7 +94,7 @@ class SystemFiles:
             kernel=self._read(_KERNEL),
             installed_kernel=newest_kernel(packages.installed()),
             changed=packages.installed_since(booted),
-            reported=self._reported(),
+            reported=self._reported() if asks_dnf else None,
         )
 
     def _reported(self) -> frozenset[str] | None:

@@ -412,12 +412,15 @@ class InventoryReporter:
         self._write(read)
 
     def _read_system(self) -> HostSystem | None:
-        """Return the operating system of the host; ``None`` if the host never updated it for a system node."""
-        system = self._adapters.system
-        state = system.state()
-        if state.updated is None:
-            return None
-        return host_system(state, system.facts(self._adapters.packages), self._system, self._adapters.clock.now())
+        """Return the operating system of the host; before its first update, without a start of dnf."""
+        adapters = self._adapters
+        try:
+            state = adapters.system.state()
+            facts = adapters.system.facts(adapters.packages, asks_dnf=state.updated is not None)
+        except HostFilesError as error:  # a host without a system node needs no such report
+            get_logger().warning("system-not-reported", reason=str(error))
+            return self._system
+        return host_system(state, facts, self._system, adapters.clock.now())
 
     def catch_up(self) -> None:
         """Publish the inventory if the last attempt failed, before the first attempt, and in a new session.

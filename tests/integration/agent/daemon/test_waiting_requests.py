@@ -2,15 +2,14 @@
 
 import itertools
 import re
-from collections import Counter
 from contextlib import contextmanager
-from typing import ClassVar
 
 import pytest
 
 from support.agents import Fleet
 from support.publishing import Publishing
 from support.waiting import wait_until
+from support.zookeeper import CountedSession
 from zkdeployment.agent.daemon.deployment import Supervision
 from zkdeployment.agent.steps import awaiting_steps
 from zkdeployment.programs import agent as wiring
@@ -21,25 +20,6 @@ from zkdeployment.zookeeper.session import Session
 TURNS = 30
 
 LOCK = "wait for the lock of /foo, held by h1.example.com (h1)"
-
-
-class CountedSession(Session):
-    """A session that counts its requests by path."""
-
-    sessions: ClassVar[list["CountedSession"]] = []
-
-    def _make_client(self):
-        client = super()._make_client()
-        self.sent = Counter()
-        send = client._call
-
-        def call(request, result):
-            self.sent[getattr(request, "path", type(request).__name__)] += 1
-            return send(request, result)
-
-        client._call = call
-        self.sessions.append(self)
-        return client
 
 
 @pytest.fixture

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agents import SCRIPT, Fleet, put_script
+from support.agents import SCRIPT, AgentHost, Fleet, put_script
 from support.builders import make_package
 from support.commands import invoke
 from support.waiting import wait_until
+from support.zookeeper import CountedSession
+from zkdeployment.agent.reporting import host_reporting
 from zkdeployment.base.system import HostSystem
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.programs import agent as wiring
 from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 from zkdeployment.zookeeper.session import Session
@@ -102,6 +105,74 @@ def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its
     assert "pending" not in machine.system
     (known,) = read_inventories(session)
     assert known.system == HostSystem(NEW, 1, "5.14-2.x86_64", advisories=3, updated=machine.system["time"])
+
+
+def test_a_host_reports_its_kernel_and_a_due_reboot_before_its_first_update(fleet, session):
+    machine = Machine(fleet, "h1", reboots="no")
+    (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-1.x86_64\n")
+    machine.host.packages.put(make_package("kernel-core", "5.14.2"))
+    machine.host.packages.recent = {"kernel-core"}
+    with machine.host.agent():
+        wait_until(lambda: any(known.system for known in read_inventories(session)), "the report")
+    (known,) = read_inventories(session)
+    assert known.system is not None
+    assert (known.system.release, known.system.advisories, known.system.kernel) == (None, None, "5.14-1.x86_64")
+    assert known.system.installed_kernel == "5.14.2-1.noarch"
+    assert known.system.reasons == ("kernel-core",)
+    assert known.system.due is not None
+
+
+UPDATED = """
+/shop
+  /web : foo
+    version = '{version}'
+    /deploy
+      /h1
+/os
+  /web : system
+    release = '{release}'
+    reboot = '{reboot}'
+    /deploy
+      /h2
+"""
+
+
+def test_an_update_sends_no_more_requests_than_a_deployment(fleet, publishing, monkeypatch):
+    monkeypatch.setattr(wiring, "Session", CountedSession)
+    monkeypatch.setattr(CountedSession, "sessions", [])
+    monkeypatch.setattr(host_reporting, "_PACE", 1e9)  # a slow machine shows more progress
+    service, system = fleet.host("h1"), Machine(fleet, "h2")
+
+    def publish(version: str, release: str, reboot: str = "never") -> None:
+        publishing.push(UPDATED.format(version=version, release=release, reboot=reboot))
+        publishing.sync(force=True)
+
+    def sent_by(host: AgentHost, *publication: str) -> int:
+        """Run the agent until the host has the publication; return the number of requests."""
+        before = sum(session.sent.total() for session in CountedSession.sessions)
+        with host.agent() as agent:
+            wait_until(lambda: host.node, f"{host.id} registers")
+            if publication:
+                publish(*publication)
+            host.wait_for_version(publishing.published)
+            agent.wait_until_idle()
+        return sum(session.sent.total() for session in CountedSession.sessions) - before
+
+    publish("1.0", OLD)
+    sent_by(service)
+    sent_by(system.host)
+    start = sent_by(system.host)
+    deployment = sent_by(service, "2.0", OLD) - start
+    sent_by(system.host)
+    update = sent_by(system.host, "2.0", NEW) - start
+    publish("2.0", OLD, "always")
+    with system.reaching_its_reboot():
+        pass
+    system.boot("boot-2")
+    sent_by(system.host)
+    reboot = sum(session.sent.total() - start for session in CountedSession.sessions[-2:])
+    assert update <= deployment
+    assert reboot <= 1.5 * deployment  # two agents have the publication, the lock and the record of the reboot
 
 
 def test_no_other_host_begins_while_one_reboots(fleet):
