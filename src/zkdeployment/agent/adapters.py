@@ -74,6 +74,9 @@ class PackageManager(Protocol):
     def prepare_system(self, change: SystemChange) -> Transaction:
         """Resolve, download, verify and test an update of the operating system without changing the host."""
 
+    def preview_system(self, change: SystemChange) -> Packages:
+        """Return the packages after such an update, as ``prepare_system`` finds them; nothing stays prepared."""
+
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction and verify all packages; on failure roll back to ``before`` and raise.
 

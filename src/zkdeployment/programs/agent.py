@@ -20,7 +20,7 @@ from zkdeployment.agent.adapters import AgentAdapters, HostLeases, PackageManage
 from zkdeployment.agent.checkouts.places import CheckoutPlaces
 from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
-from zkdeployment.agent.daemon.plans import preview
+from zkdeployment.agent.daemon.plans import PlanPreview, preview
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, sole_agent_of
 from zkdeployment.agent.files.system_files import SystemFiles
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.machine.files import JsonFile
-    from zkdeployment.base.plan import Plan
 
 
 _NAME_POLL = 10.0  # seconds between two requests for the machine's full name
@@ -245,8 +243,8 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
     return loaded if changed else None
 
 
-def preview_plan(settings: Settings) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
+def preview_plan(settings: Settings) -> PlanPreview:
+    """Return the plan of this host's agent for the cluster version, without a lock and without changes."""
     settings = with_full_name(settings)
     with Session(settings.servers) as session:
         adapters = _adapters(settings, session, RunDirectory(settings.require_run_directory()))

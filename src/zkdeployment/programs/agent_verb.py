@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.agent.daemon.agent import CycleState
-from zkdeployment.agent.rules.plan_text import removed_files, sentence, unchanged_sentence
+from zkdeployment.agent.rules.plan_text import removed_files, sentence, system_lines, unchanged_sentence
 from zkdeployment.cli.terminal import echo
 from zkdeployment.programs.agent import build_agent, preview_plan, read_settings, run_daemon, signalled_control
 
@@ -43,7 +43,8 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
     With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
     held, 1 when the deployment failed; under a rollout strategy the host still waits for its rollout. On SIGTERM
     the agent finishes its present step and exits with 0. On SIGHUP the agent reads its configuration again,
-    between two deployments.
+    between two deployments. With --dry-run, an update of the operating system is downloaded and tested, and its
+    packages are shown; the exit code is 1 if the update is impossible.
 
     \b
     Example:
@@ -62,11 +63,16 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
 
 
 def _print_plan(settings: Settings) -> None:
-    revision, plan = preview_plan(settings)
+    found = preview_plan(settings)
+    revision, plan = found.revision, found.plan
     for number, step in enumerate(plan.steps, 1):
         echo(f"{number}. {sentence(step)}")
         if files := removed_files(step):
             echo(f"   removes {', '.join(files)}")
+        for line in system_lines(step, found.changes, found.reasons, found.problem):
+            echo(f"   {line}")
     if unchanged := unchanged_sentence(plan):
         echo(unchanged)
     echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
+    if found.problem:
+        raise click.exceptions.Exit(1)

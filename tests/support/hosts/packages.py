@@ -329,6 +329,10 @@ class FakePackageManager:
         after = packages.after(before, coming, (), beside)
         return FakeTransaction(before, after, packages.items(before, after))
 
+    def preview_system(self, change: SystemChange) -> Packages:
+        """Return the packages after an update of the system."""
+        return self.prepare_system(change).after
+
     def commit(self, transaction: Transaction) -> None:
         """Execute the transaction, or roll back and raise ``PackageError``."""
         assert isinstance(transaction, FakeTransaction)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import Lease, first_record
 from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
+from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.agent.rules.system import SystemNeed
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.agent.store.service_orders import PublicationOrder
 from zkdeployment.base.cluster import INITIAL, Revision, held_reason
-from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.plan import Deploy, Plan
+from zkdeployment.base.errors import PackageError, RefusedError
+from zkdeployment.base.packages import Item, items
+from zkdeployment.base.plan import Deploy, Plan, Reboot, UpdateSystem
 from zkdeployment.publishing.store.assignments import read_groups, read_services
 from zkdeployment.publishing.watermark import Watermark
 
@@ -127,12 +129,44 @@ def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState,
     return make(stopped=stopped) if stopped else made
 
 
-def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan that an agent would execute for it; change nothing.
+@dataclass(frozen=True)
+class PlanPreview:
+    """The plan that an agent would execute for the cluster version.
+
+    ``changes`` are the packages that the update of the operating system changes, ``reasons`` those that ask for a
+    reboot after it. ``problem`` is why the update is impossible; empty if it is possible.
+    """
+
+    revision: Revision
+    plan: Plan
+    changes: tuple[Item, ...] = ()
+    reasons: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> PlanPreview:
+    """Return the plan that an agent would execute, with the effect on the operating system; change nothing.
 
     ``leasable`` is whether leases decide the role of the host; without a lease the host has the role of its
     ``identity``. Raises ``RefusedError`` if the fleet is stopped or held.
     """
+    revision, made = _preview_steps(adapters, identity, leasable=leasable)
+    updates = [step.change for step in made.steps if isinstance(step, UpdateSystem)]
+    if not updates and not any(isinstance(step, Reboot) for step in made.steps):
+        return PlanPreview(revision, made)
+    before = adapters.packages.installed()
+    after = before
+    try:
+        for change in updates:
+            after = adapters.packages.preview_system(change)
+    except PackageError as error:
+        return PlanPreview(revision, made, problem=str(error))
+    changes, facts = items(before, after), adapters.system.facts(adapters.packages)
+    changed = facts.changed.union(item.name for item in changes if item.after is not None)
+    return PlanPreview(revision, made, changes, reboot_reasons(replace(facts, changed=changed)))
+
+
+def _preview_steps(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
     published = adapters.fleet.published()
     if adapters.trusted is None:
         Watermark(adapters.run.published).check(published)

@@ -119,6 +119,10 @@ class Dnf:
         return self._dnf.retry_while_locked(self._updates.prepare, change)
 
     @report_disk_errors()
+    def preview_system(self, change: SystemChange) -> Packages:
+        return self._dnf.retry_while_locked(self._updates.preview, change)
+
+    @report_disk_errors()
     def installed_since(self, time: float) -> frozenset[str]:
         return self._database.installed_since(time)
 

@@ -67,6 +67,9 @@ class NoPackages:
     def prepare_system(self, change: SystemChange) -> NoTransaction:  # noqa: ARG002  as in the protocol
         raise PackageError("packages = none updates no operating system; set packages = dnf on this host")
 
+    def preview_system(self, change: SystemChange) -> Packages:
+        return self.prepare_system(change).after
+
     def commit(self, transaction: Transaction) -> None:
         pass
 

@@ -7,6 +7,7 @@ back like every other (``dnf``, ``transaction``).
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from zkdeployment.base.machine import files as durable
 from zkdeployment.base.text import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.packages import Item
     from zkdeployment.base.system import SystemChange
 
 
@@ -57,6 +59,14 @@ class SystemUpdates:
 
     def prepare(self, change: SystemChange) -> DnfTransaction:
         """Return the tested transaction of an update; raises ``PackageError`` if the update is impossible."""
+        return self._prepared(change, self._prepare_in)
+
+    def preview(self, change: SystemChange) -> Packages:
+        """Return the packages after an update, which is tested as in ``prepare``; keep no downloads."""
+        return self._prepared(change, self._preview_in).after
+
+    def _prepared(self, change: SystemChange, prepare_in: Callable[..., DnfTransaction]) -> DnfTransaction:
+        """Return the transaction that ``prepare_in`` makes in a new directory, or one that changes nothing."""
         before = self.database.installed()
         names = [] if isinstance(change.update, str) else packages.matching_names(change.update, before)
         if change.update == "none" or (not names and not isinstance(change.update, str)):
@@ -64,7 +74,7 @@ class SystemUpdates:
         try:
             unheld = self._without_held(change, before)
             with self.preparation.directory() as directory:
-                return self._prepare_in(directory, before, unheld, names)
+                return prepare_in(directory, before, unheld, names)
         except PackageError as error:
             reason = f"cannot update the system to release {change.release}: {error}"
             raise type(error)(reason, retry_helps=error.retry_helps) from error
@@ -118,9 +128,18 @@ class SystemUpdates:
             _log.warning("system-packages-held", packages=others)
         return replace(change, exclude=(*change.exclude, *others))
 
-    def _prepare_in(
+    def _preview_in(
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
     ) -> DnfTransaction:
+        _, after, _ = self._resolve(directory, before, change, names)
+        self.held.release(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        return DnfTransaction(before, after, release=change.release)
+
+    def _resolve(
+        self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
+    ) -> tuple[Resolved, Packages, tuple[Item, ...]]:
+        """Return the tested downloads of an update, the packages after it, and its changes."""
         try:
             resolved = self._obtain(directory, before, change, names)
         except UnsolvableError as error:
@@ -133,6 +152,12 @@ class SystemUpdates:
                 f"the update would change {', '.join(sorted(fixed))}, but packages of services and excluded ones"
                 " stay unchanged; exclude the packages that require the change"
             )
+        return resolved, after, changes
+
+    def _prepare_in(
+        self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
+    ) -> DnfTransaction:
+        resolved, after, changes = self._resolve(directory, before, change, names)
         transaction = replace(
             self.preparation.with_files(directory, before, after, changes, resolved.files),
             release=change.release,

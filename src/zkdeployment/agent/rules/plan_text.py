@@ -19,11 +19,14 @@ from zkdeployment.base.plan import (
     Undeploy,
     UpdateSystem,
 )
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.json_values import Value
+    from zkdeployment.base.packages import Item
 
 
 def sentence(step: Step) -> str:
@@ -61,6 +64,22 @@ def removed_files(step: Step) -> tuple[str, ...]:
         case RemoveCheckout(package=package):
             return (f"/opt/{package}/",)
     return ()
+
+
+def system_lines(step: Step, changes: Sequence[Item], reasons: Sequence[str], problem: str) -> Iterator[str]:
+    """Yield the effect of a step on the operating system: the packages that change, or the reasons of a reboot.
+
+    ``problem`` is why the update is impossible.
+    """
+    match step:
+        case UpdateSystem() if problem:
+            yield f"would fail: {problem}"
+        case UpdateSystem():
+            yield from map(str, changes)
+            yield f"{counted(len(changes), 'package')} {'changes' if len(changes) == 1 else 'change'}"
+        case Reboot() if not problem:
+            needed = f"the packages {', '.join(reasons)} ask for it" if reasons else "no package asks for it"
+            yield needed if reasons or not step.is_conditional else f"not needed: {needed}"
 
 
 def _call(step: Step, controller: Assignment | None) -> str:

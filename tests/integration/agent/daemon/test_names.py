@@ -116,6 +116,6 @@ def test_a_single_run_or_a_preview_without_a_full_name_is_refused(host, machine)
 
 def test_a_preview_without_dns_uses_the_full_name(host, machine):
     machine("h1")
-    _, plan = preview_plan(load(host.config))
+    plan = preview_plan(load(host.config)).plan
     assert [str(step.deployment) for step in plan.steps if isinstance(step, Deploy)] == ["/who/myfoo 0"]
     assert not [step for step in plan.steps if isinstance(step, Undeploy)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,6 +110,17 @@ def test_a_release_updates_everything_but_excluded_packages_and_those_of_service
     assert system.manager.installed_since(begun) >= {"bash", "kernel-core"}
     system.update(exclude=["postgresql*"])
     assert system.versions == AFTER
+
+
+def test_a_preview_tests_the_update_and_leaves_nothing(held_system: System):
+    change = SystemChange(NEW, "all", ("postgresql*",), frozenset({"app"}))
+    after = held_system.manager.preview_system(change)
+    assert {name: sorted(each.version for each in same) for name, same in after.items()} == AFTER
+    assert held_system.versions == BEFORE
+    assert held_system.release == OLD
+    assert [*(held_system.root / "var/lib/zkdeployment/packages").glob("prepared-*")] == []
+    with pytest.raises(PackageError, match="cannot update the system to release 2026-99-99"):
+        held_system.manager.preview_system(replace(change, release="2026-99-99"))
 
 
 def test_an_earlier_release_brings_the_former_versions_back(system):

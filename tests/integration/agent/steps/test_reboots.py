@@ -80,6 +80,38 @@ def wanted(fleet: Fleet, release: str, *hosts: str, **properties: object) -> Non
         fleet.write(f"/os/web/deploy/{host}", {})
 
 
+def test_a_dry_run_shows_the_packages_of_an_update_and_why_the_host_reboots(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+):
+    machine = Machine(fleet, "h1")
+    packages = machine.host.packages
+    packages.put(make_package("glibc", "1"))
+    packages.releases[NEW] = [*packages.releases[NEW], make_package("glibc", "2")]
+    monkeypatch.setattr(wiring, "_package_manager", lambda *_: packages)
+    wanted(fleet, NEW, "h1", reboot="if needed")
+    fleet.set_version("r1")
+
+    def dry_run() -> tuple[int, list[str]]:
+        done = invoke("agent", "--dry-run", machine.host.config)
+        return done.returncode, done.stdout.splitlines()
+
+    assert dry_run() == (
+        0,
+        [
+            f"1. update system /os/web to {NEW}: the first update of this host",
+            "   change bash-5.1-1.noarch to bash-5.2-1.noarch",
+            "   change glibc-1-1.noarch to glibc-2-1.noarch",
+            "   2 packages change",
+            "2. reboot for /os/web: if updated packages need it",
+            "   the packages glibc ask for it",
+        ],
+    )
+    assert (machine.bash, machine.system, machine.reboots) == (["5.1"], {}, 0)
+    wanted(fleet, "2026-99-99", "h1", reboot="if needed")
+    code, lines = dry_run()
+    assert (code, lines[1]) == (1, "   would fail: no repository has the release 2026-99-99")
+
+
 def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its_system(fleet, session):
     machine = Machine(fleet, "h1")
     (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-2.x86_64\n")

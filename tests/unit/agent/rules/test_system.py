@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_inventory
-from zkdeployment.agent.rules.plan_text import action, sentence
+from zkdeployment.agent.rules.plan_text import action, sentence, system_lines
 from zkdeployment.agent.rules.planner import plan
 from zkdeployment.agent.rules.software import WantedSoftware
 from zkdeployment.agent.rules.system import SystemNeed, host_system, must_reboot, system_steps
@@ -127,3 +127,17 @@ def test_a_reboot_is_due_since_the_update_or_since_the_host_first_reported_it(up
     facts = RebootFacts("b", 100.0, "5.14-1", "5.14-2", changed=frozenset(changed))
     expected = HostSystem("2026-11-20", 1, "5.14-1", "5.14-2", changed, due, updated=updated_at)
     assert host_system(replace(DONE, time=updated_at), facts, before, 900.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "reasons", "problem", "lines"),
+    [
+        (RebootRule.IF_NEEDED, ("glibc", "systemd"), "", ["the packages glibc, systemd ask for it"]),
+        (RebootRule.IF_NEEDED, (), "", ["not needed: no package asks for it"]),
+        (RebootRule.ALWAYS, (), "", ["no package asks for it"]),
+        (RebootRule.IF_NEEDED, (), "the disk is full", []),
+    ],
+)
+def test_a_preview_names_the_packages_that_ask_for_the_reboot(rule, reasons, problem, lines):
+    _, reboot = system_steps(SystemNeed(replace(NEW, reboot=rule)), frozenset())
+    assert list(system_lines(reboot, (), reasons, problem)) == lines
