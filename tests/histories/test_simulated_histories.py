@@ -34,6 +34,7 @@ def findings(mutation=None, seeds=(1,), **options):
     return []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "sentence"), FOUND.items())
 def test_the_checker_alone_finds_a_mutation(name, sentence):
     mutation = {**MUTATIONS, **DEFECTS}[name]

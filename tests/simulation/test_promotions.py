@@ -18,9 +18,10 @@ def _no_limit_of_time(monkeypatch):
     monkeypatch.setattr(promotions, "DECISION_LIMIT", 60.0)  # a busy machine is no defect
 
 
-def test_promotions_keep_all_invariants_when_promoters_are_killed_and_fleets_fail():
+@pytest.mark.parametrize("seeds", [3, pytest.param(12, marks=pytest.mark.nightly)])
+def test_promotions_keep_all_invariants_when_promoters_are_killed_and_fleets_fail(seeds):
     lines = []
-    assert run_promotions(SMALL, range(1, 13), lines.append) == 0, "\n".join(lines)
+    assert run_promotions(SMALL, range(1, seeds + 1), lines.append) == 0, "\n".join(lines)
 
 
 def test_many_fleets_converge_after_faults_within_the_limits_of_a_node():
@@ -45,6 +46,7 @@ def found(seeds=range(1, 25)):
     return ""
 
 
+@pytest.mark.nightly
 def test_a_promoter_that_moves_branches_without_a_grant_is_detected(monkeypatch):
     def all_moves(state, facts):
         return {
@@ -57,11 +59,13 @@ def test_a_promoter_that_moves_branches_without_a_grant_is_detected(monkeypatch)
     assert "moves before its grant is recorded" in found()
 
 
+@pytest.mark.nightly
 def test_a_promoter_that_moves_diverged_branches_is_detected(monkeypatch):
     monkeypatch.setattr(FleetFacts, "diverged", property(lambda _: False))
     assert found() != ""
 
 
+@pytest.mark.nightly
 def test_a_promoter_that_believes_each_service_is_detected(monkeypatch):
     def has_converged(reading):
         return reading.report is not None and reading.report.state is rules.FleetState.CONVERGED and reading.runs
@@ -70,6 +74,7 @@ def test_a_promoter_that_believes_each_service_is_detected(monkeypatch):
     assert found() != ""
 
 
+@pytest.mark.nightly
 def test_a_rollback_that_a_diverged_fleet_fails_is_detected(monkeypatch):
     monkeypatch.setattr(PromotionFacts, "awaits_reset", lambda _facts, _fleet: False)
     assert "which waits for its reset" in found()

@@ -67,16 +67,16 @@ def test_a_mutation_whose_seed_fails_without_it_is_broken_and_not_found(monkeypa
 
 #: The options of fleets, and how many of their seeds run in each commit and at night.
 FLEETS = {
-    "--faults 240 --hosts 4": (5, 50),
-    "--first 1001 --faults 60 --hosts 3 --services 3": (8, 150),
+    "--faults 240 --hosts 4": (3, 50),
+    "--first 1001 --faults 60 --hosts 3 --services 3": (4, 150),
     "--theme checkouts --faults 240": (1, 12),
-    "--theme repetitions --faults 240": (2, 24),
-    "--theme rollbacks --faults 240": (2, 24),
-    "--theme analyses --faults 1800": (2, 24),
-    "--theme retries --faults 240": (2, 24),
-    "--theme 'group stops' --faults 240": (2, 24),
-    "--theme maintenance --faults 240": (2, 24),
-    "--theme reboots --faults 600": (2, 24),
+    "--theme repetitions --faults 240": (1, 24),
+    "--theme rollbacks --faults 240": (1, 24),
+    "--theme analyses --faults 1800": (1, 24),
+    "--theme retries --faults 240": (1, 24),
+    "--theme 'group stops' --faults 240": (1, 24),
+    "--theme maintenance --faults 240": (1, 24),
+    "--theme reboots --faults 600": (1, 24),
 }
 
 

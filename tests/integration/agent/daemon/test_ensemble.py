@@ -66,6 +66,7 @@ def assert_nothing_is_locked(fleet: Fleet) -> None:
     assert fleet.client.retry(fleet.client.get_children, "/zkdeployment/busy") == []
 
 
+@pytest.mark.nightly
 def test_a_deployment_survives_the_loss_of_the_leader(fleet, host, servers):
     block = host.block()
     with host.process():

@@ -52,6 +52,7 @@ def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fle
             left.kill()
 
 
+@pytest.mark.nightly
 def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\nexec head -c 60000000 /dev/zero\n")
     host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))

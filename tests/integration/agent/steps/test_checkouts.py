@@ -114,6 +114,7 @@ def test_a_package_is_replaced_by_a_checkout_and_restored(fleet, host, repositor
     assert fleet.calls() == DEPLOYED * 3
 
 
+@pytest.mark.nightly
 def test_real_packages_are_replaced_by_a_checkout_and_restored(fleet, host, repository, rpm_repository):
     host.packages = Dnf(host.root, (str(rpm_repository.definitions),))
 

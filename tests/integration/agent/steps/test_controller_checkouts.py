@@ -112,6 +112,7 @@ def test_a_controller_checkout_and_packages_replace_each_other(fleet, host, repo
     assert fleet.calls() == ROUND * 5
 
 
+@pytest.mark.nightly
 def test_real_packages_of_a_controller_are_replaced_by_a_checkout_and_restored(
     fleet, host, repository, rpm_repository
 ):
@@ -189,7 +190,14 @@ def test_a_dry_run_lists_the_checkouts(fleet, host, repository):
     assert not (host.root / "opt").exists()
 
 
-@pytest.mark.parametrize("point", ["after:fetch", "before:build", "after:check-out", "after:role-lock"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        *(pytest.param(point, marks=pytest.mark.nightly) for point in ("after:fetch", "before:build")),
+        "after:check-out",
+        pytest.param("after:role-lock", marks=pytest.mark.nightly),
+    ],
+)
 def test_an_agent_completes_the_controller_change_of_a_killed_agent(fleet, host, repository, point):
     fleet.remove("/who")
     want(fleet, "ctl", f"git:{repository.url}#1", "r1")

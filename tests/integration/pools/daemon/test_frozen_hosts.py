@@ -132,7 +132,14 @@ def end_session_and_change_pool(case: Case) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a task was killed
-@pytest.mark.parametrize("then", [nothing, end_session, end_session_and_change_pool])
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(nothing, marks=pytest.mark.nightly),
+        pytest.param(end_session, marks=pytest.mark.nightly),
+        end_session_and_change_pool,
+    ],
+)
 def test_a_host_that_was_frozen_when_its_session_ended_finds_no_key_in_its_lease(
     zookeeper: str, then: Any
 ) -> None:

@@ -28,6 +28,9 @@ DOCUMENT = f"""
 """
 REUSABLE = 2
 
+#: The points at which workers are killed: one of so many parts in every commit, the others at night.
+PARTS = 4
+
 
 class Killed(SystemExit):
     """The end of a worker; a thread that it is raised in ends quietly."""
@@ -156,14 +159,14 @@ def check(case: Case) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a task was killed
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))])
 def test_workers_killed_at_each_write_neither_lose_nor_repeat_work(zookeeper: str, part: int):
     with Case(zookeeper, 0) as undisturbed:
         play(undisturbed)
         check(undisturbed)
         points = undisturbed.reached
     assert points >= 30
-    for number in range(1 + part, points + 1, 2):
+    for number in range(1 + part, points + 1, PARTS):
         with Case(zookeeper, number) as case:
             play(case)
             check(case)

@@ -43,6 +43,7 @@ def playbooks_of(place: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_or_ended_leaves_nothing_behind(zookeeper, machines, tmp_path):
     books = tmp_path / "books"
     pool = {"fill-level": 1, "mechanism": write_playbooks(books, machines)}

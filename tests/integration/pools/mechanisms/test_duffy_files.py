@@ -160,6 +160,7 @@ def facts(nodes: Sequence[PoolNode]) -> list[tuple[str | None, str | None]]:
     return [(node.hostname, node.ipaddr) for node in nodes]
 
 
+@pytest.mark.nightly
 def test_a_configuration_of_duffy_is_linted_and_its_playbooks_run_unchanged(place: Path) -> None:
     pools = linted(place).pools
     assert {name: (pool.fill_level, pool.run_parallel) for name, pool in pools.items()} == {

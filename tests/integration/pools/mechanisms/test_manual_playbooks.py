@@ -34,6 +34,7 @@ def pool(centre):
     return configuration.pools["el9"]
 
 
+@pytest.mark.nightly
 def test_the_playbooks_of_the_manual_make_and_remove_machines(centre, pool):
     playbooks, mechanism = AnsiblePlaybooks(), pool.mechanism
     process.run([str(centre.program), "create", "node-7", "made-earlier"]).check()

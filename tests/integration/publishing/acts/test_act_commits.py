@@ -308,6 +308,7 @@ def test_a_refused_push_names_the_missing_right(branch: Branch) -> None:
     assert commits.commit(order(counting), dry_run=True).changed
 
 
+@pytest.mark.nightly
 def test_an_act_in_a_repository_with_many_files_below_costs_few_objects(branch: Branch) -> None:
     files: dict[str, str | bytes | None] = {f"d{n % 50}/f{n}.txt": f"{n}\n" for n in range(5000)}
     branch.push(files)

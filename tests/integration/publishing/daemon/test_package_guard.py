@@ -112,6 +112,7 @@ def test_a_release_that_no_repository_has_is_refused_with_its_place_and_the_publ
     assert publishing.sync().startswith(f"published {corrected}")
 
 
+@pytest.mark.nightly
 def test_a_version_in_the_name_of_a_package_and_an_epoch_are_looked_up_as_hosts_do(
     checked: Publishing, paper_repository: PaperRepository
 ):
@@ -129,6 +130,7 @@ def test_a_version_in_the_name_of_a_package_and_an_epoch_are_looked_up_as_hosts_
             assert f"shop {version}; it has shop 1.0-1, 1:0.9-2" in refused(checked)
 
 
+@pytest.mark.nightly
 def test_a_conflict_on_one_host_names_the_host_and_the_reason(
     checked: Publishing, paper_repository: PaperRepository
 ):
@@ -147,6 +149,7 @@ def test_a_conflict_on_one_host_names_the_host_and_the_reason(
     assert checked.sync().startswith("published")
 
 
+@pytest.mark.nightly
 def test_an_interrupted_publication_is_checked_before_it_is_completed(
     checked: Publishing, paper_repository: PaperRepository
 ):

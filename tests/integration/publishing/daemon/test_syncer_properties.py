@@ -134,7 +134,10 @@ def put(client: KazooClient, nodes: Nodes, *, ephemeral: bool = False) -> None:
         client.create(path, data, ephemeral=ephemeral, makepath=True)
 
 
-@pytest.mark.parametrize("limit", [2000, 4], ids=["in one transaction", "in chunks"])
+@pytest.mark.parametrize(
+    "limit",
+    [pytest.param(2000, id="in one transaction", marks=pytest.mark.nightly), pytest.param(4, id="in chunks")],
+)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     foreign=nodes(("b", "c", "f")),

@@ -80,6 +80,7 @@ def test_every_route_asks_for_a_login_and_every_act_for_the_right_to_act(service
                 assert refused.status_code in ({400, 403, 422} if is_asking else {403}), (role, method, path)
 
 
+@pytest.mark.nightly
 def test_guesses_at_two_services_share_the_throttle(services):
     name, key = services[0].add_user(Role.OPERATOR)
     statuses = []

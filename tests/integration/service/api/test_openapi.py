@@ -44,6 +44,7 @@ def service(zookeeper: str, publishing: Publishing, client: KazooClient) -> Iter
         yield running
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_every_operation_answers_as_described(service: RunningService):
     login, monitoring = service.add_user(Role.ADMIN), service.add_user(Role.MONITORING, "nagios1")
