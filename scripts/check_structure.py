@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 FOLDER = 20  # modules
 MODULE = 700  # lines
@@ -38,7 +38,7 @@ def oversized_parts(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
     if (lines := len(text.splitlines())) > MODULE:
         yield f"{file}:1: {lines} lines; split it ({MODULE} are allowed)"
-    for node in ast.walk(_parse(text)):
+    for node in _statements(_parse(text)):
         match node:
             case ast.ClassDef():
                 limit = CLASS
@@ -157,7 +157,7 @@ def lone_modules(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
     for importer, file in modules.items():
         tree = _parse(file.read_text(encoding="utf-8"))
         always = set(_imports(_executed(tree, ast.FunctionDef), modules))
-        for name in _imports(ast.walk(tree), modules):
+        for name in _imports(_statements(tree), modules):
             importers[name][importer] = name in always
     for name, file in modules.items():
         lines = len(file.read_text(encoding="utf-8").splitlines())
@@ -202,7 +202,7 @@ def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
 
 def _all_imported(file: Path, modules: Mapping[str, Path]) -> set[str]:
     """Return the modules that a file imports anywhere, for types also."""
-    return set(_imports(ast.walk(_parse(file.read_text(encoding="utf-8"))), modules))
+    return set(_imports(_statements(_parse(file.read_text(encoding="utf-8"))), modules))
 
 
 def _imports(nodes: Iterable[ast.AST], modules: Mapping[str, Path]) -> Iterator[str]:
@@ -219,12 +219,22 @@ def _imports(nodes: Iterable[ast.AST], modules: Mapping[str, Path]) -> Iterator[
                         yield package
 
 
+@cache
+def _statements(tree: ast.Module) -> Sequence[ast.AST]:
+    """Return the nodes of a module without expressions, which neither import nor define anything."""
+    return [*_below(tree, lambda _: False)]
+
+
 def _executed(node: ast.AST, *but: type[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes below ``node``, without blocks that only type checkers read, and without these kinds."""
+    """Yield these nodes without blocks that only type checkers read, and without these kinds."""
+    return _below(node, lambda child: isinstance(child, but) or _is_for_type_checkers(child))
+
+
+def _below(node: ast.AST, is_left_out: Callable[[ast.AST], bool]) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, but) and not _is_for_type_checkers(child):
+        if not isinstance(child, ast.expr) and not is_left_out(child):
             yield child
-            yield from _executed(child, *but)
+            yield from _below(child, is_left_out)
 
 
 def _is_for_type_checkers(node: ast.AST) -> bool:
