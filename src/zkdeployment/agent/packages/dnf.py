@@ -29,8 +29,9 @@ import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.packages.command import DnfCommand, HeldDnf, Repositories
+from zkdeployment.agent.packages.command import DnfCommand, Repositories
 from zkdeployment.agent.packages.failures import LockedError, StaleError, report_disk_errors
+from zkdeployment.agent.packages.held_dnf import HeldDnf
 from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase
 from zkdeployment.agent.packages.system_update import SystemUpdates
 from zkdeployment.agent.packages.transaction import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.packages.command import VARIABLES, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.command import VARIABLES, DnfCommand
 from zkdeployment.agent.packages.failures import UnsolvableError, report_disk_errors
 from zkdeployment.agent.packages.held_packages import held_packages
 from zkdeployment.agent.packages.hidden_packages import hidden_packages
@@ -29,6 +29,7 @@ from zkdeployment.base.text import listing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zkdeployment.agent.packages.held_dnf import HeldDnf
     from zkdeployment.agent.packages.installed_packages import RpmDatabase
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.packages import Item

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages import installed_packages
-from zkdeployment.agent.packages.command import INSTALL_COMMAND, DnfCommand, HeldDnf
+from zkdeployment.agent.packages.command import INSTALL_COMMAND, DnfCommand
 from zkdeployment.agent.packages.failures import (
     NO_REPOSITORIES,
     HiddenError,
@@ -45,6 +45,7 @@ from zkdeployment.base.packages import Action, Item, word_size
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.agent.packages.held_dnf import HeldDnf
     from zkdeployment.agent.packages.replays import Replay, Replays
     from zkdeployment.base.plan import PackageChange
 
