@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,10 @@ from zkdeployment.sandbox.repositories import Branch, RpmRepository, build_packa
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Self
+
+    from support.commands import Done
 
 #: What an RPM distribution has and the image lacks: the provider of the RPM's requirements, and the triggers of
 #: systemd's package, which make users and directories and load units.
@@ -46,7 +49,7 @@ rpm.execute("/usr/bin/systemctl", "daemon-reload")
 
 #: The scriptlets of packages whose installation waits on the machines for which there is a file
 #: ``hold-packages-HOST``. Each transaction notes in ``transaction-HOST`` that it begins and ends.
-_SCRIPTLETS = f"""\
+SCRIPTLETS = f"""\
 %pre -p <lua>
 local host = posix.uname("%n")
 local notes = io.open("{SHARED}/transaction-" .. host, "a")
@@ -141,11 +144,13 @@ class BootedFleet:
             machine.run("dnf", "--assumeyes", "--quiet", "install", "distribution")
         return machine
 
-    def configure(self, machine: BootedMachine, *, role: str | None = None, more: str = "") -> None:
-        """Write the configuration of a machine; ``more`` are further sections."""
+    def configure(
+        self, machine: BootedMachine, *, role: str | None = None, host: str = "", more: str = ""
+    ) -> None:
+        """Write the configuration of a machine; ``host`` are further lines for its agent, ``more`` sections."""
         place = machine.path("/etc/zkdeployment")
         text = _CONFIGURATION.format(name=machine.name, zookeeper=self.proxy.address)
-        (place / "zkdeployment.cfg").write_text(text + more)
+        (place / "zkdeployment.cfg").write_text(text + host + more)
         if role is not None:
             (place / "role").write_text(role)
 
@@ -154,23 +159,45 @@ class BootedFleet:
         with tempfile.TemporaryDirectory() as place:
             (Path(place) / "tree.zk").write_text(tree)
             revision = self.branch.push(Path(place), "a push")
+        self.zkdeployment("sync", "--notify", self._tools())
+        return revision
+
+    @contextlib.contextmanager
+    def syncing(self) -> Iterator[None]:
+        """Run a syncer on this computer while the context is open."""
+        log = (self.directory / "syncer.log").open("ab")
+        words = [sys.executable, "-m", "zkdeployment", "sync", "--interval", "1", str(self._tools())]
+        with log, subprocess.Popen(words, stdout=log, stderr=log) as syncer:
+            try:
+                yield
+            finally:
+                syncer.terminate()
+
+    def _tools(self) -> Path:
+        """Write the configuration of this computer's commands and return its path."""
         tools = self.directory / "tools.cfg"
         text = _TOOLS.format(zookeeper=self.proxy.address, url=self.tree_url, directory=self.directory)
         tools.write_text(text)
-        self.zkdeployment("sync", "--notify", tools)
-        return revision
+        return tools
+
+    def status(self) -> str:
+        """Return the output of ``zkdeployment status``, whose exit code is the state of the fleet."""
+        return self._invoke("status").stdout
 
     def zkdeployment(self, *words: object) -> str:
         """Run ``zkdeployment`` on this computer for the fleet and return its output; fail the test if it fails."""
-        done = invoke(*words, env={"ZC_ZK_CONNECTION_STRING": self.proxy.address})
+        done = self._invoke(*words)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def _invoke(self, *words: object) -> Done:
+        return invoke(*words, env={"ZC_ZK_CONNECTION_STRING": self.proxy.address})
 
     def offer(
         self, name: str, version: str, script: str, places: Sequence[str] = ("bin/zookeeper-deploy",)
     ) -> None:
         """Publish a package with this script at each of the ``places``."""
-        package = build_rpm(self.directory, name, version, script=script, places=places, scriptlets=_SCRIPTLETS)
+        package = build_rpm(self.directory, name, version, script=script, places=places, scriptlets=SCRIPTLETS)
         self.repository.add([package])
 
     def _serve_tree(self, stack: contextlib.ExitStack) -> None:

@@ -24,6 +24,15 @@ SHARED = Path("/srv/fleet")
 #: systemd-nspawn's exit status when its machine wants to boot again.
 _REBOOT = 133
 
+#: Runs a command again while it ends with the first word as its status and the file, the second word, exists.
+_AGAIN = """
+wanted=$1 file=$2; shift 2
+while :; do
+    "$@"; code=$?
+    [ $code = $wanted ] && [ -e "$file" ] || exit $code
+done
+"""
+
 _OPTIONS = (
     "--quiet",
     "--boot",
@@ -41,7 +50,7 @@ class BootedMachine:
     """A machine with the name ``name``, whose files are the ``layers`` and, above them, its own in ``directory``.
 
     ``layers`` are the changes of machines that are switched off, the newest first; below them is the image. The
-    machine sees the directory ``shared`` as ``SHARED``.
+    machine sees the directory ``shared`` as ``SHARED``. ``address`` is its address on the network of the machines.
     """
 
     def __init__(
@@ -53,12 +62,29 @@ class BootedMachine:
         self._room = room
         self._group = room.group(name)
         self._holder = room.hold(directory, [*layers, IMAGE], room.group(f"{name}-holder"))
+        self.address = room.newest_address
         self._container: subprocess.Popen[str] | None = None
 
     @property
     def changes(self) -> Path:
         """The layer with this machine's changes."""
         return self._directory / "changes"
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the machine boots again by itself when its systemd wants that; set it as you like."""
+        return self._returning.exists()
+
+    @comes_back.setter
+    def comes_back(self, value: bool) -> None:
+        if value:
+            self._returning.touch()
+        else:
+            self._returning.unlink(missing_ok=True)
+
+    @property
+    def _returning(self) -> Path:
+        return self._directory / "comes-back"
 
     def start(self) -> None:
         """Switch the machine on; return when all its services have started or failed."""
@@ -70,9 +96,10 @@ class BootedMachine:
             f"--directory={self._directory}/root",
         ]
         words += [f"--network-namespace-path={holder}/ns/net", f"--bind={self._shared}:{SHARED}"]
+        again = ("/bin/sh", "-c", _AGAIN, "sh", _REBOOT, self._returning)
         with (self._directory / "console").open("ab") as console:
             self._container = self._room.start(
-                self._group.wrap("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", *words),
+                self._group.wrap("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", *map(str, again), *words),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
             )
@@ -93,6 +120,16 @@ class BootedMachine:
         """End all processes of the machine at once."""
         self._group.kill()
         self._ended()
+
+    def await_off(self) -> None:
+        """Return when the machine has switched itself off, or wants to boot and does not come back."""
+        assert self._ended() in {0, _REBOOT}, self._console()
+
+    def boot_id(self) -> str | None:
+        """Return the id of the present boot; ``None`` while no systemd runs."""
+        with contextlib.suppress(StopIteration, psutil.Error, OSError):
+            return self.path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return None
 
     def run(self, *words: object, check: bool = True) -> Done:
         """Run a program on the machine, as a unit of its systemd; with ``check``, fail the test if it fails."""
@@ -146,9 +183,9 @@ class BootedMachine:
     def _leader(self) -> int:
         """The process id of the machine's systemd, as this computer sees it."""
         assert self._container is not None
-        return next(
-            child.pid for child in psutil.Process(self._container.pid).children() if child.name() == "systemd"
-        )
+        below = psutil.Process(self._container.pid).children(recursive=True)
+        parents = {child.pid for child in below if child.name() == "systemd-nspawn"}
+        return next(child.pid for child in below if child.ppid() in parents and child.name() == "systemd")
 
     def _is_up(self) -> bool:
         assert self._container is not None

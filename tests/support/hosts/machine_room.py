@@ -75,6 +75,11 @@ class MachineRoom:
         """The address of this computer, as machines reach it."""
         return f"{self._network}.1"
 
+    @property
+    def newest_address(self) -> str:
+        """The address of the machine that was made last."""
+        return f"{self._network}.{self._machines + 1}"
+
     def __enter__(self) -> Self:
         command("ip", "address", "add", f"{self.gateway}/24", "dev", self._bridge)
         command("ip", "link", "set", self._bridge, "up")
@@ -120,16 +125,16 @@ class MachineRoom:
             " run the tests as root outside of a restricted container"
         )
         self._machines += 1
-        self._connect(holder.pid, number=self._machines)
+        self._connect(holder.pid)
         return holder
 
-    def _connect(self, holder: int, *, number: int) -> None:
-        end = f"{self._bridge}-{number}"
+    def _connect(self, holder: int) -> None:
+        end = f"{self._bridge}-{self._machines}"
         command("ip", "link", "add", end, "type", "veth", "peer", "name", "host0", "netns", str(holder))
         command("ip", "link", "set", end, "master", self._bridge, "up")
         inside = ("nsenter", "--target", str(holder), "--net", "ip")
         command(*inside, "link", "set", "lo", "up")
-        command(*inside, "address", "add", f"{self._network}.{number + 1}/24", "dev", "host0")
+        command(*inside, "address", "add", f"{self.newest_address}/24", "dev", "host0")
         command(*inside, "link", "set", "host0", "up")
 
 
