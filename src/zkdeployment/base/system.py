@@ -81,7 +81,7 @@ class WantedSystem(Record):
         return self != replace(before, path=self.path, reboot=self.reboot, timeout=self.timeout)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SystemChange:
     """The goal of a transaction that updates the operating system.
 
@@ -95,7 +95,7 @@ class SystemChange:
     kept: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RebootFacts:
     """The facts that decide whether a host needs a reboot.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.system import RebootFacts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SystemNeed:
     """The system node of a host, and what the host has completed of it.
 

@@ -29,7 +29,7 @@ def deployment_of(system: WantedSystem) -> Deployment:
     return Deployment(system.path, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RebootRecord(Record):
     """A reboot that a host records in ZooKeeper and on its disk before it begins.
 
@@ -91,7 +91,7 @@ class RebootRecord(Record):
         return Stop(self.host_id, self.host_name, self.revision, self.step, reason, now)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SystemState(Record):
     """The state of a host's operating system on its disk: the completed update, and the reboot under way.
 
