@@ -329,7 +329,6 @@ def show_plan(
     revision, view, mistake, missing, status = revision.strip(), None, "", "", 200
     comparison = None
     cached, recent = adapters.feed.snapshot(), read_or(adapters.feed.summaries, ())
-    syncer = cached.reading.syncer
     if adapters.read_revision is None:
         missing = "The service reads no repository yet: set url and tree-directory in [sync] to see plans here."
     elif revision:
@@ -352,7 +351,7 @@ def show_plan(
         view=view,
         mistake=mistake,
         missing=missing,
-        suggestions=() if revision or syncer is None else syncer.waiting,
+        suggestions=() if revision else unpublished_commits(cached.fleet, cached.reading.syncer),
         comparison=comparison,
     )
 

@@ -287,14 +287,14 @@ def fleet_verdict(
     progress = FleetProgress.of(status)
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
-    change, since = status.change, status.since
+    change: str = status.change
+    since = status.since
     is_decided = halt is None and tone is Tone.HALTED and bool(status.rollout_decisions)
     if is_decided:
         change, since = "began", status.rollout_decisions[0].since
     until = _until(status, syncer, now) if tone is Tone.GOOD else None
     if tone is Tone.GOOD and (unfinished := _unfinished(snapshot, status, syncer, now)) is not None:
-        tone, headline, sentence, since = *unfinished[:2], f"{unfinished[2]} {headline}.", unfinished[3]
-        change = "began"
+        tone, headline, sentence, change, since = *unfinished[:2], f"{unfinished[2]} {headline}.", *unfinished[3:]
     if stale:
         tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
     affected = ", ".join(
@@ -343,44 +343,49 @@ def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> floa
 
 def _unfinished(
     snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
-) -> tuple[Tone, str, str, float] | None:
-    """Return the push or the decision for which a fleet with the wanted revision waits, and since when."""
+) -> tuple[Tone, str, str, str, float] | None:
+    """Return the push or the decision for which a fleet with the wanted revision waits, and a time with its word.
+
+    The word names what happened at the time.
+    """
     return _unpublished(snapshot, status, syncer, now) or _undecided(status)
 
 
-def _undecided(status: FleetStatus) -> tuple[Tone, str, str, float] | None:
-    """Return the decisions for which features wait, and since when the first one is due, or ``None``."""
+def _undecided(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:
+    """Return the decisions for which features wait, and the time of the first one as above, or ``None``."""
     due = status.feature_decisions
     if not due:
         return None
     only = f"{due[0].subject} waits for a decision"
     headline = f"{counted(len(due), 'decision')} are due" if len(due) > 1 else f"{only[:1].upper()}{only[1:]}"
     sentence = _sentence([listing([str(each) for each in due], _NAMED)])
-    return Tone.HALTED, headline, sentence, min(each.since for each in due)
+    return Tone.HALTED, headline, sentence, "began", min(each.since for each in due)
 
 
 def _unpublished(
     snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
-) -> tuple[Tone, str, str, float] | None:
-    """Return why a fleet with the wanted revision may lack a newer one, and since when, or ``None``."""
+) -> tuple[Tone, str, str, str, float] | None:
+    """Return why a fleet with the wanted revision may lack a newer one, and a time as above, or ``None``."""
     if status.refusal is not None:
         text = describe_refusal(status.refusal, now)
-        return Tone.HALTED, "The last push is not published", f"{text[:1].upper()}{text[1:]}.", status.refusal.time
+        sentence = f"{text[:1].upper()}{text[1:]}."
+        return Tone.HALTED, "The last push is not published", sentence, "refused", status.refusal.time
     request = status.request
     if request is not None:
         is_over = request.error is not None or request.is_expired(now)
         tone, headline = Tone.BUSY, "A publication is requested"
         if is_over:
             tone, headline = Tone.HALTED, "A requested publication was not made"
-        return tone, headline, f"{describe_request(request, now)}.", request.written
+        return tone, headline, f"{describe_request(request, now)}.", "requested", request.written
     if syncer is None:
         return None
     if silence := describe_silence(syncer, now):
-        return Tone.UNKNOWN, "Newer commits may wait", _sentence(silence), read_and_late(syncer)[0]
+        return Tone.UNKNOWN, "Newer commits may wait", _sentence(silence), "last read", read_and_late(syncer)[0]
     waiting = unpublished_commits(snapshot, syncer)
     if not waiting:
         return None
-    return Tone.BUSY, count_waiting(waiting), f"The syncer reports: {syncer.last_message}.", waiting[-1].time
+    sentence = f"The syncer reports: {syncer.last_message}."
+    return Tone.BUSY, count_waiting(waiting), sentence, "committed", waiting[-1].time
 
 
 def deployment_pace(hosts: Iterable[HostStatus], snapshot: FleetSnapshot, now: float) -> str:

@@ -131,6 +131,8 @@ def test_a_commit_that_waits_is_named_on_the_front_page_and_published_from_there
             expect(page.get_by_text("is published already")).to_be_visible()
             expect(page.get_by_role("button", name="Publish the tip of the branch")).to_have_count(0)
     assert site.reading.fleet.published == third
+    with site.service.browser(site.operator) as client:
+        assert "Web 1.2" not in client.get("/plan").text
     (*_, act) = site.service.adapters.operator.fleet.acts()
     assert (act.what, act.by, act.reason) == ("publish", "ann", "it cannot wait")
 
@@ -173,6 +175,8 @@ def test_the_page_of_a_commit_that_waits_needs_no_repository(site):
     with site.service.browser(site.operator) as client:
         assert "Waits: published when all hosts" in client.get(f"/commits/{waiting}").text
         assert "Converged on 0 of 2 hosts" in client.get(f"/commits/{published}").text
+        plan = client.get("/plan").text
+        assert f'<a href="/plan?revision={waiting}">Web 1.1</a>' in plan
         unknown = client.get(f"/commits/{'f' * 40}")
     assert unknown.status_code == 503
     assert "git repository" in unknown.text

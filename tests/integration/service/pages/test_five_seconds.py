@@ -245,7 +245,7 @@ STATES = {
         ),
     ),
     "held": (_hold, "Held", ("ann held the fleet", "the switch is replaced", "30 behind", "Resume", "Stop")),
-    "refused": (_refuse, "The last push is not published", ("web.zk:3:5", "All 40 hosts", "began 5 min ago")),
+    "refused": (_refuse, "The last push is not published", ("web.zk:3:5", "All 40 hosts", "refused 5 min ago")),
     "away": (_lose, "Last known: all 40 hosts", ("ZooKeeper is unreachable", "ago")),
 }
 

@@ -208,43 +208,53 @@ def request(**fields):
 
 
 @pytest.mark.parametrize(
-    ("fields", "tone", "headline", "began"),
+    ("fields", "tone", "headline", "happened"),
     [
         (
             {"refusal": Refusal("r3", ("web.zk:3:1: no such node",), NOW - 90)},
             Tone.HALTED,
             "The last push is not published",
-            "1 min ago",
+            "refused 1 min ago",
         ),
-        ({"request": request()}, Tone.BUSY, "A publication is requested", "20 s ago"),
-        ({"request": request(error="no")}, Tone.HALTED, "A requested publication was not made", "20 s ago"),
-        ({"request": request(age_limit=5)}, Tone.HALTED, "A requested publication was not made", "20 s ago"),
+        ({"request": request()}, Tone.BUSY, "A publication is requested", "requested 20 s ago"),
+        (
+            {"request": request(error="no")},
+            Tone.HALTED,
+            "A requested publication was not made",
+            "requested 20 s ago",
+        ),
+        (
+            {"request": request(age_limit=5)},
+            Tone.HALTED,
+            "A requested publication was not made",
+            "requested 20 s ago",
+        ),
         (
             {"syncer": SyncerReport("s1", "ok", 60, NOW - 600, NOW - 600)},
             Tone.UNKNOWN,
             "Newer commits may wait",
-            "10 min ago",
+            "last read 10 min ago",
         ),
         (
             {"syncer": SyncerReport("s1", "no", 60, NOW, NOW - 600)},
             Tone.UNKNOWN,
             "Newer commits may wait",
-            "10 min ago",
+            "last read 10 min ago",
         ),
         (
             {"syncer": SyncerReport("s1", "no candidate hosts", 60, NOW, NOW, (LATER, COMMIT))},
             Tone.BUSY,
             "2 commits wait",
-            "1 min ago",
+            "committed 1 min ago",
         ),
     ],
 )
-def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, began):
+def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, happened):
     found = verdict(Cluster("r2"), host("h1"), **fields)
 
     assert (found.tone, found.headline) == (tone, headline)
     assert found.since is not None
-    assert (found.change, found.since.age) == ("began", began)
+    assert f"{found.change} {found.since.age}" == happened
     assert found.sentence.endswith(" The host has the wanted revision.")
     assert not found.shows_progress
 
