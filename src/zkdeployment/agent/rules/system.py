@@ -41,10 +41,10 @@ def system_steps(need: SystemNeed, kept: frozenset[str]) -> Iterator[UpdateSyste
     wanted, state = need.wanted, need.state
     if wanted is None:
         return
-    is_updated = not wanted.is_update_after(state.updated)
+    is_updated = not state.is_updating and not wanted.is_update_after(state.updated)
     if not is_updated and wanted.update != "none":
         change = SystemChange(wanted.release, wanted.update, wanted.exclude, kept)
-        yield UpdateSystem(wanted, change, _why_updated(wanted, state.updated))
+        yield UpdateSystem(wanted, change, _why_updated(wanted, state))
     if wanted.reboot is RebootRule.NEVER or not need.may_reboot:
         if not is_updated and wanted.update == "none":
             yield Reboot(wanted, "nothing to do at this generation")
@@ -87,7 +87,10 @@ def host_system(state: SystemState, facts: RebootFacts, before: HostSystem | Non
     )
 
 
-def _why_updated(wanted: WantedSystem, updated: WantedSystem | None) -> str:
+def _why_updated(wanted: WantedSystem, state: SystemState) -> str:
+    updated = state.updated
+    if state.is_updating:
+        return "an earlier update was interrupted"
     if updated is None:
         return "the first update of this host"
     if updated.release != wanted.release:

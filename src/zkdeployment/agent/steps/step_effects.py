@@ -7,6 +7,8 @@ at any failpoint, the next plan completes the action.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
@@ -16,7 +18,14 @@ from zkdeployment.agent.rules.system import must_reboot
 from zkdeployment.agent.rules.undeploying import installed_packages
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.deployment import REBOOT_STATUS, Deployment, Rerun
-from zkdeployment.base.errors import DeniedError, PackageError, RestartError, ScriptError, UnreachableError
+from zkdeployment.base.errors import (
+    DeniedError,
+    HostFilesError,
+    PackageError,
+    RestartError,
+    ScriptError,
+    UnreachableError,
+)
 from zkdeployment.base.inventory import Marker, Packages
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.packages import packages_to_register
@@ -189,19 +198,29 @@ class StepEffects:
     def _update_system(self, step: UpdateSystem) -> None:
         """Update the packages of the system, and record that.
 
-        A crash between the transaction and its record repeats an update that then finds nothing to do.
+        A crash between the transaction and its record repeats an update that then finds nothing to do. The record
+        of the begin repeats it also if the host is to have its former release again.
         """
         prepare = partial(self._adapters.packages.prepare_system, step.change)
+        system = self._adapters.system
         self._installed = None
+        before = system.state()
+        with failpoints("begin-update"):
+            system.save(replace(before, is_updating=True))
         with self._adapters.notifier.uninterrupted():
-            transaction = self._prepared_update or prepare()
-            self._prepared_update = None
-            with failpoints("commit-system"):
-                self._commit(prepare, transaction)
+            try:
+                transaction = self._prepared_update or prepare()
+                self._prepared_update = None
+                with failpoints("commit-system"):
+                    self._commit(prepare, transaction)
+            except PackageError as error:
+                with suppress(HostFilesError):
+                    system.save(replace(system.state(), is_updating=error.changed or before.is_updating))
+                raise
             # A release does not change, so the number stays right until the next update.
             advisories = self._adapters.packages.missing_advisories(step.system.release)
             exceptions = self._adapters.packages.update_exceptions(step.change)
-        system, now = self._adapters.system, self._adapters.clock.now()
+        now = self._adapters.clock.now()
         with failpoints("record-update"):
             system.save(system.state().after_update(step.system, now, advisories, exceptions))
 

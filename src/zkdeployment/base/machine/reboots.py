@@ -98,12 +98,15 @@ class SystemState(Record):
     ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch;
     ``advisories`` are the security advisories of the release that the host lacked after it, if known, and
     ``exceptions`` the packages that it did not treat like all others, as in ``HostSystem``.
-    ``is_settled``: the question of a reboot after that update is answered. ``pending`` is the reboot under way.
+    ``is_settled``: the question of a reboot after that update is answered. ``is_updating``: a later update has
+    begun and is not recorded as complete, so that the host may have packages of either release. ``pending`` is the
+    reboot under way.
     ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
     """
 
     updated: Annotated[WantedSystem | None, OMITTED] = None
     is_settled: Annotated[bool, Key("settled", omit=True)] = True
+    is_updating: Annotated[bool, Key("updating", omit=True)] = False
     time: Annotated[float | None, OMITTED] = None
     advisories: Annotated[int | None, OMITTED] = None
     exceptions: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
@@ -123,6 +126,7 @@ class SystemState(Record):
             self._without(str(deployment_of(system))),
             updated=system,
             is_settled=False,
+            is_updating=False,
             time=now,
             advisories=advisories,
             exceptions=exceptions,
@@ -130,7 +134,8 @@ class SystemState(Record):
 
     def settled(self, system: WantedSystem) -> SystemState:
         """Return the state after the reboot that a node wants, or the decision that none is needed."""
-        return replace(self._without(str(deployment_of(system))), updated=system, is_settled=True)
+        without = self._without(str(deployment_of(system)))
+        return replace(without, updated=system, is_settled=True, is_updating=False)
 
     def rebooting(self, record: RebootRecord) -> SystemState:
         """Return the state in which a reboot has begun."""

@@ -16,6 +16,7 @@ from support.commands import invoke
 from support.waiting import wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.reporting import host_reporting
+from zkdeployment.base.errors import PackageError
 from zkdeployment.base.system import HostSystem
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.programs import agent as wiring
@@ -394,6 +395,42 @@ def test_an_agent_killed_before_it_reports_too_many_reboots_reboots_no_more(flee
         assert "after 3 reboots, of which 2 took place" in asking.host.wait_for_error()
         wait_until(lambda: not asking.system, "the failure is reported")
     assert (asking.reboots, fleet.version) == (0, None)
+
+
+def test_an_update_is_recorded_from_its_begin_until_it_is_complete_or_undone(fleet, monkeypatch):
+    machine, seen = Machine(fleet, "h1"), []
+    commit = machine.host.packages.commit
+
+    def committing(transaction):
+        seen.append(machine.system.get("updating"))
+        if len(seen) == 2:
+            raise PackageError("the disk is full")
+        commit(transaction)
+
+    monkeypatch.setattr(machine.host.packages, "commit", committing)
+    wanted(fleet, OLD, "h1", reboot="never")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+        assert (seen, "updating" in machine.system) == ([True], False)
+        wanted(fleet, NEW, reboot="never")
+        fleet.set_version("r2")
+        assert "the disk is full" in machine.host.wait_for_error()
+    assert (seen, "updating" in machine.system, machine.bash) == ([True, True], False, ["5.1"])
+
+
+def test_an_update_that_was_cut_off_is_undone_if_the_former_release_is_wanted_again(fleet):
+    machine = Machine(fleet, "h1")
+    machine.host.packages.put(make_package("bash", "5.2"))
+    state = machine.host.root / "var/lib/zkdeployment/system"
+    state.parent.mkdir(parents=True, exist_ok=True)
+    updated = {"path": "/os/web", "release": OLD, "update": "all", "reboot": "never"}
+    state.write_text(json.dumps({"updated": updated, "updating": True}))
+    wanted(fleet, OLD, "h1", reboot="never")
+    fleet.set_version("r1")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert (machine.bash, machine.system["updated"], "updating" in machine.system) == (["5.1"], updated, False)
 
 
 #: Where an agent dies, and the number of reboot commands until the host is done.

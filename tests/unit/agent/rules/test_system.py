@@ -39,6 +39,7 @@ def kinds(wanted, state=FIRST, **fields):
         (OLD, DONE, ["update system", "reboot"]),
         (NEW, DONE, []),
         (NEW, OPEN, ["reboot"]),
+        (NEW, replace(DONE, is_updating=True), ["update system", "reboot"]),
         (replace(NEW, generation=2), DONE, ["update system", "reboot"]),
         (replace(NEW, exclude=("a*",)), DONE, ["update system", "reboot"]),
         (replace(NEW, timeout=60), DONE, []),
