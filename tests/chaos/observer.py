@@ -218,8 +218,10 @@ class Observer:
             self.see(publication)
 
     def attack(self, strike: Callable[[], None]) -> None:
-        """Let an attacker write to ZooKeeper between two observations."""
+        """Let an attacker write to ZooKeeper between two observations, if there is a publication to change."""
         with self._reading:
+            if not self._published:
+                return
             self.see(Attacked(uptime()))
             strike()
 

@@ -97,7 +97,7 @@ class World:
             shutil.copytree(disk, f"{disk}.kept", symlinks=True)
         self._unmount()
         for disk in disks:
-            disk.rmdir()
+            shutil.rmtree(disk)  # the sandbox wrote files there before it was mounted
             Path(f"{disk}.kept").rename(disk)
 
     # Parts
