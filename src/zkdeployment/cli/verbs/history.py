@@ -24,6 +24,7 @@ from zkdeployment.fleet.views.history import (
     by_importance,
     find_record,
     publication_body,
+    reboots_during,
     refused_pushes,
 )
 from zkdeployment.publishing.store.requests import REFUSALS_LIMIT
@@ -31,12 +32,13 @@ from zkdeployment.service.users.login_store import read_failed_logins
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.text import Text
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.publishing.records import PublicationRecord, Refusal
     from zkdeployment.zookeeper.servers import Servers
 
@@ -119,13 +121,14 @@ def show(connection: Servers, publication: str, output: str) -> None:
         operator_acts = operator.fleet.acts()
         record = find_record(records, publication)
         rollouts = operator.rollouts.attempts(record.sequence)
+        reboots = operator.fleet.reboots()
     if output != "table":
-        body = publication_body(record, records, operator_acts, rollouts, now=time.time())
+        body = publication_body(record, records, operator_acts, rollouts, reboots, now=time.time())
         emit(body, output, schema="publication")
         return
     acts = acts_during(records, record, operator_acts)
     reports = [styled(final_report(attempt)) for attempt in rollouts]
-    console_for(stderr=False).print(Group(*_detail(record, acts), *reports), soft_wrap=True)
+    console_for(stderr=False).print(Group(*_detail(record, acts, reboots), *reports), soft_wrap=True)
 
 
 def _show_refused(refusals: Sequence[Refusal], output: str) -> None:
@@ -185,7 +188,9 @@ def _cut(subject: str) -> str:
     return subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}..."
 
 
-def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[RenderableType]:
+def _detail(
+    record: PublicationRecord, acts: Sequence[Act], reboots: Iterable[RebootRecord]
+) -> Iterator[RenderableType]:
     facts = [("revision", str(record.revision)), ("sequence", str(record.sequence))]
     if record.origin is not None:
         facts += [("subject", record.origin.subject), ("author", record.origin.author)]
@@ -202,6 +207,7 @@ def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[Renderab
     facts.append(("hosts", counts + excluded))
     yield from (styled(f"{name:10} {value}") for name, value in facts)
     yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
+    yield from (styled(f"{reboot.host_name} {reboot}", style="blue") for reboot in reboots_during(record, reboots))
     if record.results:
         headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
         yield ResponsiveTable(

@@ -17,6 +17,7 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.publishing.store.hosts import read_inventories
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.publishing.store.requests import (
     read_refusals,
     read_report,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act, Maintenance
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.base.stop import FailureOutput
     from zkdeployment.documents.collection import PublishedDocuments
@@ -90,6 +92,10 @@ class ZooKeeperFleetReader:
     def acts(self) -> tuple[Act, ...]:
         """Return the recorded acts of operators, oldest first."""
         return read_acts(self._session)
+
+    def reboots(self) -> tuple[RebootRecord, ...]:
+        """Return the recorded reboots of hosts."""
+        return read_reboots(self._session)
 
     def targets(self) -> Targets:
         """Return the targets of the last publication, by name."""

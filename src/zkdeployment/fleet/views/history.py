@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.strategies.state import RolloutState
 
@@ -78,22 +79,31 @@ def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
     return sorted(results, key=order)
 
 
+def reboots_during(record: PublicationRecord, reboots: Iterable[RebootRecord]) -> list[RebootRecord]:
+    """Return the reboots for a publication from which hosts are expected back, sorted by the names of hosts."""
+    awaited = (reboot for reboot in reboots if reboot.sequence == record.sequence and not reboot.expired)
+    return sorted(awaited, key=lambda reboot: (reboot.host_name, reboot.host_id))
+
+
 def publication_body(
     record: PublicationRecord,
     records: Sequence[PublicationRecord],
     acts: Iterable[Act],
     rollouts: Iterable[RolloutState],
+    reboots: Iterable[RebootRecord] = (),
     *,
     now: float,
 ) -> dict[str, Any]:
     """Return the details of a publication as ``-o json`` prints them.
 
-    ``records`` include the next publication, if there is one; ``now`` is in seconds since the epoch.
+    ``records`` include the next publication, if there is one; ``reboots`` are all recorded ones; ``now`` is in
+    seconds since the epoch.
     """
     return {
         **record.summary(),
         "left_out": record.left_out,
         "results": [result.to_json() for result in by_importance(record.results.values())],
+        "reboots": [reboot.to_json() for reboot in reboots_during(record, reboots)],
         "acts": [act.to_json() for act in acts_during(records, record, acts)],
         "rollouts": [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts],
     }

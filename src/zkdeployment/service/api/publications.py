@@ -11,6 +11,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.names import RESERVED, NameKind, is_name
 from zkdeployment.fleet.views.history import REFUSED, publication_body, refused_pushes
 from zkdeployment.fleet.views.requests import Job, job_of
@@ -94,6 +95,7 @@ _PUBLICATION = answer(
     PublicationRecord,
     "A publication with the results of hosts, the acts of operators until the next one, and its rollouts.",
     **_OUTCOME,
+    reboots=list[RebootRecord],
     acts=list[Act],
     rollouts=list[RolloutStatus],
 )
@@ -142,7 +144,8 @@ def read_publication(
     if record is None:
         raise NotFoundError(f"the history has no publication with the sequence {sequence}")
     rollouts = feed.rollouts(sequence)
-    body = publication_body(record, records, feed.acts(), rollouts, now=time.time())
+    reboots = feed.snapshot().fleet.reboots.values()
+    body = publication_body(record, records, feed.acts(), rollouts, reboots, now=time.time())
     return JSONResponse(with_schema("publication", body))
 
 

@@ -405,6 +405,7 @@ def show_publication(
         acts,
         rollouts,
         difference,
+        read_or(lambda: tuple(feed.snapshot().fleet.reboots.values()), ()),
         page=page,
         now=adapters.clock.now(),
         may_roll_back=adapters.commits is not None

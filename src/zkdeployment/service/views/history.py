@@ -18,6 +18,7 @@ from zkdeployment.fleet.views.history import (
     acts_during,
     by_importance,
     publication_deliveries,
+    reboots_during,
     refused_pushes,
     weekly_figures,
 )
@@ -36,10 +37,11 @@ from zkdeployment.service.views.frame import (
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.strategies.state import RolloutState
 
 
@@ -394,6 +396,7 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
     acts: Sequence[Act],
     rollouts: Sequence[RolloutState],
     difference: TreeDifference | None,
+    reboots: Iterable[RebootRecord] = (),
     *,
     page: int,
     now: float,
@@ -406,7 +409,10 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
     part = list_part(results, page, PAGE_SIZE, "host", partial(page_address, address))
     return PublicationView(
         row=_row(PublicationSummary.of(record), now),
-        facts=tuple(_facts(record)),
+        facts=(
+            *_facts(record),
+            *(("Rebooting", f"{reboot.host_name} {reboot}") for reboot in reboots_during(record, reboots)),
+        ),
         published=moment(record.time, now),
         acts=tuple((moment(act.time, now), str(act)) for act in acts_during(records, record, acts)),
         rollouts=tuple(map(final_report, rollouts)),

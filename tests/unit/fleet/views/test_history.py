@@ -3,12 +3,14 @@ import pytest
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.fleet.views.history import (
     acts_during,
     by_importance,
     duration_sentence,
     find_record,
     publication_body,
+    reboots_during,
 )
 from zkdeployment.publishing.records import PublicationRecord
 
@@ -51,6 +53,19 @@ def test_hosts_that_failed_come_first():
     document = publication_body(record, [record], ACTS[:1], [], now=5.0)
     assert [result["id"] for result in document["results"]] == ["h2", "h1"]
     assert (document["acts"], document["failed"], document["left_out"]) == ([ACTS[0].to_json()], 1, 0)
+
+
+def test_hosts_that_reboot_for_a_publication_belong_to_it_until_they_are_back_or_too_late():
+    def reboot(number, sequence=7, **changed):
+        return RebootRecord(
+            f"h{number}", f"app{number}", "r", sequence, "/os", 0, "reboot for /os", "b", 1.0, 901.0, **changed
+        )
+
+    record = PublicationRecord("r", 1.0, 7)
+    reboots = [reboot(2), reboot(3, sequence=6), reboot(1), reboot(4, expired=True)]
+    assert reboots_during(record, reboots) == [reboot(1), reboot(2)]
+    document = publication_body(record, [record], (), [], reboots, now=5.0)
+    assert [each["deadline"] for each in document["reboots"]] == [901.0, 901.0]
 
 
 def test_the_pace_of_the_last_publications_predicts_the_time_that_hosts_take():

@@ -2,6 +2,7 @@
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationSummary, Refusal
 from zkdeployment.service.views.history import (
@@ -30,17 +31,27 @@ def result(number, error=None):
     return HostResult(f"h{number:03}", f"h{number:03}.example.com", 9_060.0 + number, 61.0, error)
 
 
-def publication(records, chosen, *, page=1, acts=(), may_roll_back=False, difference=None):
+def publication(records, chosen, *, page=1, acts=(), may_roll_back=False, difference=None, reboots=()):
     return publication_view(
         records,
         chosen,
         acts,
         (),
         difference,
+        reboots,
         page=page,
         now=NOW,
         may_roll_back=may_roll_back,
         may_compare=True,
+    )
+
+
+def test_the_page_of_a_publication_names_the_hosts_that_reboot_with_their_deadlines():
+    reboot = RebootRecord("h1", "app1", "r2", 7, "/os", 0, "reboot for /os", "b", 60.0, 960.0)
+    view = publication([record(7)], record(7), reboots=[reboot])
+    assert view.facts[-1] == (
+        "Rebooting",
+        "app1 reboots since 00:01 UTC for 'reboot for /os', expected back by 00:16 UTC",
     )
 
 
