@@ -89,32 +89,40 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         yield Stage(browser, service, fleet, branch, service.add_user(Role.OPERATOR, "ann"))
 
 
+#: The pages that are checked in every commit, and further states of them.
 PAGES = (
     "/intents",
+    PAGE,
+    "/intents/p1/store/v1/news",
+    "/services/net/vlan12",
+    "/acts/intent-approve?subject=p1/store/v1/news",
+)
+STATES = (
     "/intents?state=Created&sort=-since",
     "/intents?text=nothing",
-    PAGE,
     f"{PAGE}?app=front&cluster=web",
     f"{PAGE}?text=nothing",
     f"{PAGE}?instance=5",
-    "/intents/p1/store/v1/news",
     "/intents/ams/web",
-    "/services/net/vlan12",
     "/hosts/w0",
     "/acts/intent-terminate?subject=p1/store/v1/shop",
     "/acts/intent-approve?subject=p1/store/v1/shop",
-    "/acts/intent-approve?subject=p1/store/v1/news",
     "/acts/intent-adopt?subject=p1/store/v1/other&apps=front=/p1/shop/front",
     "/acts/intent-release?path=/p1/shop/front",
 )
 
 
-def test_the_pages_are_accessible_and_show_hostile_texts_as_text(stage: Stage, axe_source: str):
+@pytest.mark.parametrize(
+    "paths", [PAGES, pytest.param(STATES, marks=pytest.mark.nightly)], ids=["pages", "states"]
+)
+def test_the_pages_are_accessible_and_show_hostile_texts_as_text(
+    stage: Stage, axe_source: str, paths: tuple[str, ...]
+):
     messages = []
     with stage.page("/intents", reduced_motion="reduce", viewport={"width": 390, "height": 844}) as page:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
-        faults = faults_of_pages(page, axe_source, PAGES)
+        faults = faults_of_pages(page, axe_source, paths)
         page.goto("/intents/p1/store/v1/news")
         expect(page.locator("#intent")).to_contain_text("has changed since <b>jane</b>\\u202e approved it")
         expect(page.locator("#changes pre")).to_have_text("/p1/shop/db change property version from '1' to '2'")

@@ -32,6 +32,7 @@ def nagios(tmp_path, config, zookeeper):
     )
 
 
+@pytest.mark.nightly
 def test_nagios_runs_both_checks_and_sees_a_failure(nagios, client, tmp_path):
     node = {"name": "h1.example.com", "version": "r1"}
     client.create("/hosts", b'{"version": "r1"}')

@@ -67,6 +67,7 @@ def hosts(fleet: Fleet):
             os.kill(int((host.root / "instance.pid").read_text()), signal.SIGTERM)
 
 
+@pytest.mark.nightly
 def test_a_client_never_sees_fewer_instances_while_a_service_with_undeploy_last_moves(
     fleet: Fleet, publishing: Publishing, hosts
 ):

@@ -245,7 +245,16 @@ def test_a_daemon_syncs_at_once_at_sighup_and_ends_at_a_signal(
     assert sync()[0] == 0
 
 
-@pytest.mark.parametrize("option", ["--force", "--prune", "--allow-rewind", "--allow-mass-removal"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--force",
+        *(
+            pytest.param(f"--{word}", marks=pytest.mark.nightly)
+            for word in ("prune", "allow-rewind", "allow-mass-removal")
+        ),
+    ],
+)
 def test_options_of_a_single_cycle_are_refused_while_a_daemon_runs(
     daemon: subprocess.Popen[str], publishing: Publishing, sync, tmp_path: Path, option: str
 ):

@@ -169,12 +169,10 @@ def test_a_person_logs_in_lands_where_they_wanted_and_logs_out(stage):
     context.close()
 
 
+#: The pages that are checked in every commit, and further states of them.
 PAGES = (
     "/",
-    "/?state=converged&text=web&sort=-since&page=2",
-    "/?text=nothing",
     "/?map=role",
-    "/?map=role&part=web&state=converged",
     "/hosts/h007",
     "/services",
     "/services/shop/web",
@@ -186,29 +184,37 @@ PAGES = (
     "/history",
     "/history/{sequence}",
     "/history/{sequence}/timeline",
-    "/history/{sequence}/timeline?group=all+hosts",
     f"/commits/{NEW}",
-    "/history/{sequence}?state=failed",
     "/locks",
     "/plan?revision=main",
     "/audit",
     "/find",
-    "/find?text=web",
     "/acts/stop",
-    "/acts/release?lock=/shop/web",
     "/login",
     "/hosts/nobody",
 )
+STATES = (
+    "/?state=converged&text=web&sort=-since&page=2",
+    "/?text=nothing",
+    "/?map=role&part=web&state=converged",
+    "/history/{sequence}/timeline?group=all+hosts",
+    "/history/{sequence}?state=failed",
+    "/find?text=web",
+    "/acts/release?lock=/shop/web",
+)
 
 
-def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source):
+@pytest.mark.parametrize(
+    "paths", [PAGES, pytest.param(STATES, marks=pytest.mark.nightly)], ids=["pages", "states"]
+)
+def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source, paths):
     sequence = stage.service.adapters.feed.snapshot().reading.sequence
     messages = []
     with stage.page(reduced_motion="reduce", viewport={"width": 360, "height": 740}) as page:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))
-        faults = faults_of_pages(page, axe_source, [path.format(sequence=sequence) for path in PAGES])
+        faults = faults_of_pages(page, axe_source, [path.format(sequence=sequence) for path in paths])
         page.goto("/hosts/h007")
         assert headline(page).startswith("<img src=x onerror=alert(1)>\\u202e")
 
