@@ -34,6 +34,9 @@ FLAGS = (
     "--disable-sync",
 )
 
+#: No optimized scripts: each page runs them once, and to optimize them takes more time than they do.
+_UNOPTIMIZED = "--js-flags=--no-opt"
+
 #: Seconds until an expectation of a page fails; up to three times as many on a busy machine. A page follows the
 #: fleet within a second. A test whose fleet has to deploy first waits for the deployment with ``wait_until``.
 _PATIENCE = 30.0
@@ -76,7 +79,7 @@ def browser() -> Iterator[Browser]:
     break tests in other modules that run a loop of their own.
     """
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=[*FLAGS, _UNOPTIMIZED])
         yield chromium
         chromium.close()
 

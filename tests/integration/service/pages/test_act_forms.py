@@ -491,7 +491,8 @@ def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publi
     host = make_known_host("h1", Inventory(), address="192.0.2.1", idle_role="spare")
     publishing.client.create("/zkdeployment/inventory/h1", encode_host(host), makepath=True)
     publishing.register("h1", "r1", "h1.example.com")
-    wait_until(lambda: pools.service.adapters.feed.snapshot().status.hosts, "the service has read the host")
+    feed = pools.service.adapters.feed
+    wait_until(lambda: feed.snapshot().status.hosts and feed.known_hosts(["h1"]), "the service has read the host")
     page = pools.admin.get("/pools")
     machine = {"hostname": "m1.example.com", "ipaddr": "192.0.2.9", "values": 'cores=8 slots="8" rack="a b"'}
     form = follow(pools.admin, page, "Add a node")
