@@ -135,6 +135,8 @@ install_debian() {
     has gpg || wanted+=(gnupg)
     has ssh-keygen || wanted+=(openssh-client)
     [ "$1" != test ] || has shellcheck || wanted+=(shellcheck)
+    [ "$1" != test ] || has spin || wanted+=(spin)
+    [ "$1" != test ] || can_compile || wanted+=(gcc libc6-dev)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has systemd-nspawn || wanted+=(systemd-container)
@@ -168,6 +170,8 @@ install_fedora() {
     has gpg || wanted+=(gnupg2)
     has ssh-keygen || wanted+=(openssh-clients)
     [ "$1" != test ] || has shellcheck || wanted+=(ShellCheck)
+    [ "$1" != test ] || has spin || wanted+=(spin)
+    [ "$1" != test ] || can_compile || wanted+=(gcc)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
@@ -187,6 +191,11 @@ install_fedora() {
 
 has() {
     command -v "$1" >/dev/null
+}
+
+# Whether the programs that spin generates can be compiled.
+can_compile() {
+    echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null
 }
 
 # Whether checks of repositories can use dnf 5.
