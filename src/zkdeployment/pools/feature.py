@@ -12,7 +12,7 @@ FEATURE = Feature(
     "pools",
     (
         SettingsPlaces(
-            sections=value_in(".pools.settings", "SECTIONS"), check=function_in(".pools.program", "lease_signer")
+            sections=value_in(".pools.settings", "SECTIONS"), check=function_in(".pools.opening", "lease_signer")
         ),
         DocumentPlaces(kinds=value_in(".pools.documents", "DOCUMENT_KINDS")),
         AgentPlaces(host_leases=value_in(".pools.host.leases", "HOST_LEASES")),

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.store import (
     ZooKeeperPlaybookLog,
     ZooKeeperPools,
     ZooKeeperSessionUses,
     available_hosts,
 )
+from zkdeployment.publishing.keys import LEASES, PublishKey
 from zkdeployment.service.users.user_store import ZooKeeperUserReader, ZooKeeperUsers
 from zkdeployment.zookeeper.session import Session, verb_session
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.base.act import Act
+    from zkdeployment.config.settings import Settings
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.pools.documents import NodePool
@@ -34,6 +37,15 @@ if TYPE_CHECKING:
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import TenantLimits, User
     from zkdeployment.zookeeper.servers import Servers
+
+
+def lease_signer(settings: Settings) -> PublishKey | None:
+    """Return the key that signs leases, ``None`` without one.
+
+    Raises ``ConfigurationError`` unless the file is an SSH private key that can be used.
+    """
+    key = settings.require(PoolsSettings).lease_key
+    return None if key is None else PublishKey(key, LEASES, "lease-key")
 
 
 class PoolMechanism(Protocol):

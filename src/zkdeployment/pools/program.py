@@ -24,12 +24,13 @@ from zkdeployment.pools.mechanisms.ansible import (
     end_abandoned_playbooks,
 )
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
+from zkdeployment.pools.opening import lease_signer
 from zkdeployment.pools.rules.work import recorded_leases
 from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
-from zkdeployment.publishing.keys import LEASES, PublisherKeysFile, PublishKey
+from zkdeployment.publishing.keys import LEASES, PublisherKeysFile
 from zkdeployment.zookeeper.servers import AclEntry
 from zkdeployment.zookeeper.session import Session
 
@@ -90,15 +91,6 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     finally:
         if not tasks.busy:  # else a playbook may still run, and the claims stay until the session expires
             session.close()
-
-
-def lease_signer(settings: Settings) -> PublishKey | None:
-    """Return the key that signs leases, ``None`` without one.
-
-    Raises ``ConfigurationError`` unless the file is an SSH private key that can be used.
-    """
-    key = settings.require(PoolsSettings).lease_key
-    return None if key is None else PublishKey(key, LEASES, "lease-key")
 
 
 def lease_keys(settings: Settings, now: Callable[[], float]) -> LeaseKeys | None:

@@ -9,18 +9,11 @@ import pytest
 
 pytestmark = pytest.mark.all_features
 
-#: Calls all verbs in one process, with x for each argument that they demand; prints those that end abnormally.
-CALLS = """
+#: Hides the libraries that the second argument of the process names.
+WITHOUT_LIBRARIES = """
 import sys
 
-import click
-from click.testing import CliRunner
-
-from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.programs.verbs import program
-
 ABSENT = set(sys.argv[2].split(","))
-LONG = {"sandbox up", "sandbox shell", "sandbox down"}
 
 
 class Absent:
@@ -28,6 +21,27 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in ABSENT:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Absent)
+"""
+
+CHECK = f"""{WITHOUT_LIBRARIES}
+from zkdeployment.programs.main import main
+
+sys.argv[1:] = ["config", "check", sys.argv[1]]
+main()
+"""
+
+#: Calls all verbs in one process, with x for each argument that they demand; prints those that end abnormally.
+CALLS = f"""{WITHOUT_LIBRARIES}
+import click
+from click.testing import CliRunner
+
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.programs.verbs import program
+
+LONG = {{"sandbox up", "sandbox shell", "sandbox down"}}
 
 
 def verbs(verb, context):
@@ -50,7 +64,6 @@ def arguments(verb):
             yield from (names[0], next(iter(getattr(parameter.type, "choices", ())), "x"))
 
 
-sys.meta_path.insert(0, Absent)
 for words, verb in verbs(program, program.make_context("zkdeployment", [], resilient_parsing=True)):
     if " ".join(words) not in LONG:
         error = CliRunner().invoke(program, [*words, *arguments(verb)]).exception
@@ -78,3 +91,13 @@ def test_no_verb_fails_with_a_stack_trace_for_a_missing_library(zookeeper: str, 
     assert needed["user list"] == "argon2"
     assert "language-server" in needed
     assert "status" not in needed
+
+
+def test_the_configuration_of_a_host_is_checked_without_the_libraries_of_extras(tmp_path: Path):
+    file = tmp_path / "host.cfg"
+    file.write_text(
+        f"[zkdeployment]\nhost-id = one\nhost-name = one\nrun-directory = {tmp_path}\npackages = none\n"
+    )
+    done = subprocess.run([sys.executable, "-c", CHECK, file, ABSENT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "host-id = one" in done.stdout
