@@ -80,6 +80,36 @@ def commands(page: str) -> list[Command]:
     return commands
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command that a page gives to ``machines``, or a file with the content ``text`` that it shows for them."""
+
+    machines: tuple[str, ...]
+    command: Command | None = None
+    file: str = ""
+    text: str = ""
+
+
+def steps(page: str) -> list[Step]:
+    """Return the steps of a page in which the comment ``.. on: MACHINES`` precedes each block."""
+    lines = (MANUAL / f"{page}.rst").read_text(encoding="utf-8").splitlines()
+    on = {number: line.split()[2:] for number, line in enumerate(lines, 1) if line.startswith(".. on: ")}
+
+    def machines(line: int) -> tuple[str, ...]:
+        return tuple(on[max(number for number in on if number < line)])
+
+    found = {
+        first: Step(machines(first), file=caption.partition(": ")[2], text=f"{text.strip()}\n")
+        for language in ("ini", "sh")
+        for first, block in blocks(page, language)
+        for caption, _, text in [block.partition("\n")]
+    }
+    for command in commands(page):
+        line = int(command.place.rpartition(":")[2])
+        found[line] = Step(machines(line), command)
+    return [found[line] for line in sorted(found)]
+
+
 def _with_status(shown: list[Command]) -> Iterator[Command]:
     for entry, after in zip(shown, [*shown[1:], None], strict=True):
         asked = after is not None and after.text == _STATUS

@@ -18,13 +18,13 @@ from zkdeployment.sandbox.repositories import Branch, RpmRepository, build_packa
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
 
     from support.commands import Done
 
-#: What an RPM distribution has and the image lacks: the provider of the RPM's requirements, and the triggers of
-#: systemd's package, which make users and directories and load units.
+#: What an RPM distribution has and the image lacks: the provider of the requirements and of ``more`` names, and
+#: the triggers of systemd's package, which make users and directories and load units.
 _DISTRIBUTION = """\
 Name: distribution
 Version: 1
@@ -34,9 +34,7 @@ License: none
 BuildArch: noarch
 Provides: {python}
 Provides: rpm
-Provides: openssh-clients
-Provides: git-core
-%description
+{more}%description
 The RPM distribution around zkdeployment.
 %files
 %transfiletriggerin -P 1000700 -p <lua> -- /usr/lib/sysusers.d
@@ -90,6 +88,15 @@ tree-directory = {directory}/tree
 """
 
 
+def build_distribution(directory: Path, names: Iterable[str]) -> Path:
+    """Build the package ``distribution``, which provides packages with these names, and return its file."""
+    spec = directory / "distribution.spec"
+    more = "".join(f"Provides: {name}\n" for name in names)
+    spec.write_text(_DISTRIBUTION.format(python=interpreter(), more=more), encoding="utf-8")
+    (file,) = build_packages(spec, directory / "distribution")
+    return file
+
+
 class BootedFleet:
     """A fleet whose repository has the packages in the directory ``built``.
 
@@ -115,10 +122,8 @@ class BootedFleet:
             self.branch.create()
             self._serve_tree(stack)
             self.repository.create("fleet")
-            spec = self.directory / "distribution.spec"
-            spec.write_text(_DISTRIBUTION.format(python=interpreter()), encoding="utf-8")
-            files = build_packages(spec, self.directory / "distribution")
-            self.repository.add([*files, *self._built.glob("*.rpm")])
+            distribution = build_distribution(self.directory, ("openssh-clients", "git-core"))
+            self.repository.add([distribution, *self._built.glob("*.rpm")])
             self._stack = stack.pop_all()
         return self
 
