@@ -44,7 +44,6 @@ DIRECTORY = _PROJECT / "build/screenshots"
 MANUAL = _PROJECT / "etc/manual/screenshots"
 
 SHOWN_IN_MANUAL = (
-    "fleet-3-converged-1280-light",
     "fleet-300-rolling-1280-light",
     "fleet-300-rolling-1280-dark",
     "fleet-300-stopped-390-light",
