@@ -7,9 +7,13 @@ transaction; two bare calls of dnf, of which the first only downloads and tests;
 
 The two calls are the lower bound of a safe change that starts dnf twice: packages that nobody requested are
 noticed between them, before anything on the host changes.
+
+Updates of the operating system go to and from a release, in turns: by the agent, which tests the transaction,
+fetches the files that a rollback needs, and counts advisories, and by one ``dnf distro-sync``.
 """
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +24,8 @@ from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
 from zkdeployment.base.plan import PackageChange
-from zkdeployment.sandbox.repositories import RpmRepository
+from zkdeployment.base.system import SystemChange
+from zkdeployment.sandbox.repositories import RpmRepository, build_packages
 
 NAMES = [f"package{number}" for number in range(10)]
 
@@ -101,7 +106,120 @@ class OneByOne(Bare):
             self.dnf("install", f"{name}-{version}").check()
 
 
+RELEASES = ("1.0", "2.0")
+
+_SYSTEM = """\
+Name: system
+Version: {version}
+Release: 1
+Summary: For benchmarks
+License: MIT
+BuildArch: noarch
+AutoReqProv: no
+%define _binary_payload w0.gzdio
+%description
+For benchmarks.
+%install
+for name in {names}; do
+    mkdir -p %{{buildroot}}/opt/$name
+    for part in 1 2 3 4 5 6 7 8 9 10; do head -c 30000 /dev/urandom >%{{buildroot}}/opt/$name/$part; done
+done
+"""
+
+_PART = """\
+%package -n {name}
+Summary: For benchmarks
+AutoReqProv: no
+%description -n {name}
+For benchmarks.
+%files -n {name}
+/opt/{name}
+"""
+
+
+def publish_releases(directory, names):
+    """Build the packages of each release, of 300 kB each; return the directory of the .repo file."""
+    for version in RELEASES:
+        spec = directory / f"{version}.spec"
+        parts = "".join(_PART.format(name=name) for name in names)
+        spec.write_text(_SYSTEM.format(version=version, names=" ".join(names)) + parts)
+        build_packages(spec, directory / version)
+        subprocess.run(["createrepo_c", "-q", directory / version], check=True)
+    definitions = directory / "definitions"
+    definitions.mkdir()
+    text = f"[os]\nname=os\nbaseurl={directory.as_uri()}/$release/\ngpgcheck=0\n"
+    (definitions / "os.repo").write_text(text)
+    return definitions
+
+
+class BareUpdate(Bare):
+    """Updates all packages of a host with one call of dnf."""
+
+    def __init__(self, root, definitions) -> None:
+        super().__init__(root, definitions)
+        self.root = root
+        self.keep("1.0")
+        files = sorted((definitions.parent / "1.0").glob("*.rpm"))
+        install = ["rpm", "--root", str(root), "--dbpath", "/var/lib/rpm", "-i", *map(str, files)]
+        process.run(install, env=self.env).check()
+
+    def keep(self, release):
+        """Give dnf's variable a value."""
+        variables = self.root / "etc/dnf/vars"
+        variables.mkdir(parents=True, exist_ok=True)
+        (variables / "release").write_text(f"{release}\n")
+
+    def change(self, release):
+        """Bring all packages to a release."""
+        self.keep(release)
+        self.dnf("--refresh", f"--setopt=varsdir={self.root}/etc/dnf/vars", "distro-sync").check()
+
+
+class Update(BareUpdate):
+    """Updates all packages of a host as the agent does."""
+
+    def __init__(self, root, definitions) -> None:
+        super().__init__(root, definitions)
+        self.manager = Dnf(root, (str(definitions),))
+
+    def change(self, release):
+        """Bring all packages to a release."""
+        self.manager.commit(self.manager.prepare_system(SystemChange(release, "all")))
+        self.manager.missing_advisories(release)
+
+
 def measure(scale: Scale) -> Iterator[Result]:
+    """Measure changes of the packages of services, and updates of the operating system."""
+    yield from measure_packages(scale)
+    yield from measure_updates(scale)
+
+
+def measure_updates(scale: Scale) -> Iterator[Result]:
+    """Update the operating system by each method in every round."""
+    names = [f"part{number}" for number in range(min(100, scale.large // 50))]
+    with tempfile.TemporaryDirectory() as scratch:
+        definitions = publish_releases(Path(scratch), names)
+        ways = {}
+        for kind in (Update, BareUpdate):
+            root = Path(scratch) / kind.__name__ / "root"
+            root.mkdir(parents=True)
+            ways[kind] = kind(root, definitions)
+        times = {kind: [] for kind in ways}
+        for number in range(scale.rounds):
+            for kind, way in ways.items():
+                release = RELEASES[(number + 1) % 2]
+                times[kind].append(seconds(lambda way=way, release=release: way.change(release)))
+    yield Result(
+        work="operating system updated by the agent",
+        size=f"{len(names)} packages",
+        value=middle(times[Update]),
+        against="one bare dnf distro-sync",
+        reference=middle(times[BareUpdate]),
+        at_most=1.3,
+    )
+
+
+def measure_packages(scale: Scale) -> Iterator[Result]:
     """Change ten packages by each method in every round."""
     with tempfile.TemporaryDirectory() as scratch:
         definitions = publish(Path(scratch))
