@@ -44,6 +44,7 @@ def environment(zookeeper, client, tmp_path):
     return {**os.environ, **quiet, "PATH": path, "ZC_ZK_CONNECTION_STRING": zookeeper}
 
 
+@pytest.mark.nightly
 def test_ansible_shows_the_groups_of_the_fleet(environment):
     done = run(PROGRAMS / "ansible-inventory", "-i", SCRIPT, "--graph", env=environment)
     assert done.returncode == 0, done.stderr
@@ -75,6 +76,7 @@ def test_ansible_shows_a_template_in_the_error_of_a_host_and_does_not_evaluate_i
     assert "42" not in done.stdout
 
 
+@pytest.mark.nightly
 def test_no_name_of_a_host_stands_for_something_else_in_a_play(environment, client, tmp_path):
     """Each pattern selects the same hosts as before a host named itself so."""
 

@@ -96,6 +96,7 @@ def test_lint_without_repositories_explains_where_to_name_them(run, tmp_path: Pa
         assert (code, message in err) == (2, True), err
 
 
+@pytest.mark.nightly
 def test_lint_since_a_revision_looks_up_only_newly_wanted_packages(
     run, paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

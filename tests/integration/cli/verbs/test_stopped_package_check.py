@@ -94,8 +94,11 @@ def solvers(directory: Path) -> list[psutil.Process]:
 
 @pytest.mark.parametrize(
     ("options", "with_dnf", "status"),
-    [(DAEMON, False, 0), (DAEMON, True, 0), ((), False, 128 + signal.SIGINT)],
-    ids=["the daemon", "the daemon and dnf", "one run"],
+    [
+        pytest.param(DAEMON, False, 0, id="the daemon", marks=pytest.mark.nightly),
+        pytest.param(DAEMON, True, 0, id="the daemon and dnf"),
+        pytest.param((), False, 128 + signal.SIGINT, id="one run"),
+    ],
 )
 def test_a_check_of_packages_serves_the_watchdog_and_ends_at_sigterm_with_nothing_published(
     publishing: Publishing, metadata, config: Path, tmp_path: Path, options, with_dnf: bool, status: int
@@ -130,8 +133,14 @@ def test_a_check_of_packages_serves_the_watchdog_and_ends_at_sigterm_with_nothin
     assert (tmp_path / "var/.tree.unfinished").exists()
 
 
-@pytest.mark.parametrize("verb", [("lint", "--packages"), ("plan",)], ids=["lint", "plan"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(("lint", "--packages"), id="lint", marks=pytest.mark.nightly),
+        pytest.param(("plan",), id="plan"),
+    ],
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_a_command_that_is_ended_while_it_checks_packages_ends_dnf(
     metadata, config: Path, tmp_path: Path, verb, number
 ):
@@ -152,6 +161,7 @@ def test_a_command_that_is_ended_while_it_checks_packages_ends_dnf(
     wait_until(lambda: not metadata.clients, "the connection has ended")
 
 
+@pytest.mark.nightly
 def test_a_service_that_is_asked_to_end_does_not_wait_for_a_check_of_packages(
     publishing: Publishing, metadata, config: Path, tmp_path: Path
 ):
