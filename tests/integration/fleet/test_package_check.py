@@ -58,6 +58,7 @@ def test_a_solver_that_takes_too_long_does_not_hide_other_problems(
     ]
 
 
+@pytest.mark.nightly
 def test_a_package_that_only_absent_hosts_could_not_install_is_a_warning(
     paper_repository: PaperRepository, tmp_path: Path
 ):
@@ -106,6 +107,7 @@ def test_a_check_that_takes_too_long_keeps_the_problems_that_it_found(
     ]
 
 
+@pytest.mark.nightly
 def test_packages_for_two_architectures_and_kernel_modules_are_judged_as_on_the_host(
     paper_repository: PaperRepository, tmp_path: Path
 ):
@@ -141,6 +143,7 @@ def test_packages_for_two_architectures_and_kernel_modules_are_judged_as_on_the_
     assert problems("h1", "shop", twin="1.1") == []
 
 
+@pytest.mark.nightly
 def test_packages_that_dnf_hides_are_named_with_the_reason(paper_repository: PaperRepository, tmp_path: Path):
     paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:2.0-1.noarch", "fix-0:7-1.noarch")
     publish_modules(paper_repository.directory, "lib-0:2.0-1.noarch")
@@ -196,6 +199,7 @@ def test_a_release_is_not_refused_while_its_server_does_not_answer(tmp_path: Pat
     assert findings.errors == ()
 
 
+@pytest.mark.nightly
 def test_a_release_that_no_address_contains_gives_a_warning(paper_repository: PaperRepository, tmp_path: Path):
     findings = check_packages(reader(tmp_path, paper_repository.url), updating(NEW), {})
     assert ["no address of the repositories contains $release" in str(one) for one in findings.warnings] == [True]

@@ -133,6 +133,7 @@ def test_a_finished_publication_arrives_with_its_hosts_steps_and_waits(client, s
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.nightly
 def test_a_replaced_publication_is_exported_by_the_next_service(client, serve):
     publish(client, 7, OLD)
     write_node(client, "/zkdeployment/traces", {"exported": 6})

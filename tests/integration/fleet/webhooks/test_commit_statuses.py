@@ -114,8 +114,8 @@ def deploy(client, number, **fields):
     ("forge", "begun", "rolling", "done"),
     [
         ("github", "pending", "pending", "success"),
-        ("gitlab", "pending", "running", "success"),
-        ("gitea", "pending", "pending", "success"),
+        pytest.param("gitlab", "pending", "running", "success", marks=pytest.mark.nightly),
+        pytest.param("gitea", "pending", "pending", "success", marks=pytest.mark.nightly),
     ],
 )
 def test_the_forge_shows_a_commit_on_its_way_through_the_fleet(client, serve, forge, begun, rolling, done):
