@@ -49,7 +49,7 @@ prepare() {
     mkdir -p build
     if ! is_current "$stamp" "$system"; then
         [ -f "$stamp" ] || [ "$system" != test ] ||
-            say "the first run downloads Python packages (130 MB), packages of the system (up to 350 MB) and what it puts into build (130 MB)"
+            say "the first run downloads Python packages (165 MB), packages of the system (up to 350 MB) and what it puts into build (130 MB)"
         make_environment "$extra"
         install_system_packages "$system"
         wanted >"$stamp"

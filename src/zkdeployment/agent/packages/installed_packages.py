@@ -182,7 +182,7 @@ def parse(text: str) -> tuple[Package, ...]:
     packages = []
     for line in text.splitlines():
         match line.split("\t"):
-            case [name, epoch, version, release, arch] if epoch.isdigit() and name != _KEYS:
+            case [name, epoch, version, release, arch] if epoch.isascii() and epoch.isdecimal() and name != _KEYS:
                 packages.append(Package(name, int(epoch), version, release, arch))
     return tuple(packages)
 

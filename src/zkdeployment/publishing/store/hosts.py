@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.json_values import json_problem
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.system import HostSystem
 from zkdeployment.zookeeper import paths
@@ -171,12 +172,18 @@ def _identities(markers: Iterable[Marker]) -> list[object]:
     return [*identities] if any(identities) else []
 
 
+def _seconds(value: Any) -> float:
+    if (problem := json_problem(value)) is not None:
+        raise ValueError(problem)
+    return float(value)
+
+
 def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
     inventory, system = value["inventory"], value.get("system")  # most hosts have no system node
     return KnownHost(
         identity=Identity(host_id, _text(value["name"]), _text_or_none(value["role"])),
         inventory=None if inventory is None else decode_inventory(inventory),
-        time=float(value["time"]),
+        time=_seconds(value["time"]),
         unknown=_text(value["unknown"]),
         tags=tuple(_text(tag) for tag in value["tags"]),
         labels=_texts(value["labels"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.json_values import json_problem
 from zkdeployment.base.log import get_logger
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, RolloutOutline, outline_from_json
 from zkdeployment.zookeeper import paths
@@ -66,6 +67,6 @@ def decode_report(node: Node) -> PhaseReport:
         return PhaseReport(node.modified, "its report cannot be read")
     error, time = properties["error"], properties.get("time")
     return PhaseReport(
-        time=float(time) if isinstance(time, int | float) else node.modified,
+        time=float(time) if isinstance(time, int | float) and json_problem(time) is None else node.modified,
         error=None if error is None else str(error),
     )

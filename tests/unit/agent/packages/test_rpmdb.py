@@ -8,6 +8,7 @@ def test_incomplete_rows_and_keys_are_skipped():
         "rpm: RPM should not be used directly\n"
         "gpg-pubkey\t0\t126f2a8e\t6b014852\t(none)\n"
         "bar\tx\t1\t1\tnoarch\n"
+        "bar\t\u00b2\t1\t1\tnoarch\n"
         "baz\t2\t1.0\t3.el9\tx86_64\n"
     )
     assert parse(text) == (make_package("foo", "1.4"), make_package("baz", "1.0", "3.el9", epoch=2, arch="x86_64"))

@@ -1,5 +1,6 @@
 """The encoding of the inventories that hosts publish."""
 
+import re
 import zlib
 from dataclasses import replace
 
@@ -146,3 +147,12 @@ def test_only_the_record_of_a_host_with_a_system_node_has_a_system():
     assert "system" not in unpack(encode(known))
     updated = replace(known, system=HostSystem("2026-11-20", 1, "5.14-2", reasons=("systemd",), due=7.0))
     assert decode("h1", encode(updated)) == updated
+
+
+@pytest.mark.parametrize("time", ["1e999", "1" + "0" * 400])
+def test_an_inventory_whose_time_no_calendar_can_show_is_unknown(time):
+    data = encode(make_known_host("app1"))
+    text = zlib.decompress(data).decode()
+    damaged = re.sub(r'"time":[0-9.]+', f'"time":{time}', text)
+    assert damaged != text
+    assert "cannot be read" in decode("app1", damaged.encode()).unknown

@@ -1,0 +1,28 @@
+"""What outsiders may send raises no unexpected error: the corpora in every commit, further inputs at night."""
+
+import os
+import sys
+
+import pytest
+
+from fuzz.targets import CORPORA, NODES, TARGETS
+from support.commands import run
+
+CORPUS = [file for target in TARGETS for file in sorted((CORPORA / target).iterdir())]
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: f"{file.parent.name}-{file.name}")
+def test_the_corpora_are_read_without_an_unexpected_error(file):
+    TARGETS[file.parent.name](file.read_bytes())
+
+
+def test_the_corpus_of_nodes_has_each_reader():
+    assert {file.read_bytes()[0] for file in (CORPORA / "nodes").iterdir()} >= set(range(len(NODES)))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_input_that_the_fuzzer_makes_raises_an_unexpected_error(target):
+    done = run(sys.executable, "-m", "fuzz", target, 30, env={**os.environ, "PYTHONPATH": str(CORPORA.parents[1])})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DONE" in done.stderr
