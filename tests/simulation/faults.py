@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulation.analyses import HEALTHY, UNHEALTHY
 from simulation.themes import FAULTS
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _OF_ALL = frozenset(
     {
         "outage",
+        "denied writes",
         "slow server",
         "server down",
         "election",
@@ -32,6 +34,9 @@ _OF_ALL = frozenset(
         "no coordinator",
     }
 )
+
+#: The nodes, besides those of hosts, whose writes are denied.
+_GUARDED = (paths.AGENT_LOCKS, paths.BUSY, paths.STOPS, paths.TARGETS, paths.INVENTORY, paths.HISTORY)
 
 #: One daemon of so many has a fault at the same time, in large fleets.
 _DAEMONS = 500
@@ -179,6 +184,11 @@ class Faults:
 
     def _attack(self, _daemon: Daemon, _process: Process) -> None:
         self._world.attacker.strike()
+
+    def _denied_writes(self, daemon: Daemon, _process: Process) -> None:
+        path = self._chance.choice([paths.HOSTS, f"{paths.HOSTS}/{daemon.name}", *_GUARDED])
+        self._network.deny(path, self._chance.choice([5.0, 60.0, 300.0]))
+        self._world.trace(f"writes of {path} are denied")
 
     def _forged_node(self, daemon: Daemon, _process: Process) -> None:
         if daemon.name in self._world.machines:

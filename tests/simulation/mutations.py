@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from kazoo.exceptions import NoAuthError
+
 from simulation.group_stops import unguarded_wait
 from zkdeployment.agent.daemon import plans
 from zkdeployment.agent.daemon.agent import AgentCycle
@@ -460,6 +462,19 @@ def maintenance_ends_no_deployments() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(Cluster, "mandate", lambda self, name: mandate(replace(self, maintenance={}), name))
 
 
+@contextlib.contextmanager
+def denials_unseen() -> Iterator[None]:
+    """Take a transaction that ZooKeeper denied for one that it executed."""
+    check = session_module.check_failures
+
+    def blind(operations: Any, failures: Any) -> None:
+        if not any(isinstance(failure, NoAuthError) for failure in failures):
+            check(operations, failures)
+
+    with mock.patch.object(session_module, "check_failures", blind):
+        yield
+
+
 def group_stops_ignored() -> contextlib.AbstractContextManager[Any]:
     """Run the steps of stopped groups."""
     return mock.patch("zkdeployment.agent.store.fleet.ZooKeeperFleet.stopped_groups", return_value=frozenset())
@@ -555,6 +570,7 @@ MUTATIONS = {
     "a restart of the agent counts as a boot": Mutation(restarts_count_as_boots, "reboots", first=56),
     "a host reboots again and again": Mutation(reboots_unlimited, "reboots", first=33),
     "an update needs no reboot": Mutation(updates_without_reboots, "reboots", first=2),
+    "a denied transaction counts as executed": Mutation(denials_unseen, "denials"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=5),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),

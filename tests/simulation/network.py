@@ -41,6 +41,7 @@ class Network:
         self.elections = 0
         self._elected_at = 0.0
         self.slow_until: dict[Server, float] = {}
+        self._denied: dict[str, float] = {}
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -184,9 +185,19 @@ class Network:
 
         self.scheduler.after(seconds, recover)
 
+    def deny(self, path: str, seconds: float) -> None:
+        """Let the servers deny all writes at and below a path for some time, as a wrong access list does."""
+        self._denied[path] = max(self._denied.get(path, 0.0), self.scheduler.now + seconds)
+
+    def denies(self, path: str) -> bool:
+        """Whether a write of a node is denied."""
+        now = self.scheduler.now
+        return any(until > now and f"{path}/".startswith(f"{denied}/") for denied, until in self._denied.items())
+
     def heal(self) -> None:
         """End the faults that have no end of their own, and those of servers; partitions end by themselves."""
         self.lost = self.crashes = 0.0
+        self._denied.clear()
         for server in self.ensemble.servers:
             server.down = False
             server.lag = self.slowness[server] = 0.0

@@ -172,11 +172,13 @@ class Operators:
 
     def _retry_any(self, acts: OperatorAdapters) -> None:
         """Let one of the failed hosts try again."""
+        if failed := self._failed_hosts():
+            acts.cluster.retry(self._world.chance.choice(failed), self._act_of("retry"))
+
+    def _failed_hosts(self) -> list[str]:
         nodes = self._world.network.ensemble.leader.nodes
         machines = self._world.present_machines()
-        failed = [each.name for each in machines if _value(nodes, f"{paths.HOSTS}/{each.name}", "error")]
-        if failed:
-            acts.cluster.retry(self._world.chance.choice(failed), self._act_of("retry"))
+        return [each.name for each in machines if _value(nodes, f"{paths.HOSTS}/{each.name}", "error")]
 
     def _resume_group(self) -> None:
         """End the stop of a group; sometimes there is none."""
@@ -580,6 +582,9 @@ class Operators:
             self._last_repair = world.now
             self._change()
             self._push()
+        elif rollout is not None and rollout.ending is not None and self._failed_hosts():
+            self._last_repair = world.now
+            self._resume_latest()  # the last push changes nothing for hosts, so that no rollout tries them again
         elif missed := self._services_of_lost_hosts():
             self._last_repair = world.now
             for number in missed:

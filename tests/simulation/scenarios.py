@@ -21,7 +21,7 @@ FAULTS = {
 }
 
 #: The faults of an agent whose script runs, at each moment at which something happens.
-BESIDE = ("is killed", "loses the session", "is frozen")
+BESIDE = ("is killed", "is terminated", "has a full disk", "loses the session", "is frozen")
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,31 @@ class Scenario:
         return any(part in variant for part in self.faults)
 
 
-#: The scenarios by name.
+_WRITES = ("is killed before", "loses")
+
+#: The scenarios by name. All but ``orders`` and ``two faults`` take less than a minute on two idle processors.
 SCENARIOS = {
     "smallest": Scenario(
-        ("stop", "resume latest"),
-        services=1,
-        faults=("killed after", "killed beside", "frozen after"),
-        reads=False,
-        script=100.0,
+        ("stop", "resume latest"), services=1, faults=("killed beside", "frozen after"), reads=False, script=100.0
     ),
+    "one service": Scenario(services=1),
+    "two services": Scenario(("stop", "resume latest")),
+    "ordered": Scenario(("push version",), ordered=True, faults=_WRITES, reads=False),
+    "restarts": Scenario(services=1, script=100.0, theme="restarts", faults=("terminated",)),
+    "groups": Scenario(services=3, script=20.0, theme="group stops", faults=("full disk", "failing")),
+    "retries": Scenario(
+        ("retry", "resume latest"), services=1, faults=("failing",), bounds=Bounds(fault=2, order=0, act=0, all=2)
+    ),
+    "retries of two services": Scenario(
+        ("retry", "resume latest"), faults=("failing",), bounds=Bounds(act=0, all=2)
+    ),
+    "imports": Scenario(
+        ("import beside a retry", "resume latest"), services=1, faults=("failing",), bounds=Bounds(act=0, all=2)
+    ),
+    "pruning": Scenario(("remove file", "prune"), faults=_WRITES, reads=False),
+    "maintenance": Scenario(
+        ("cordon", "uncordon"), services=1, faults=_WRITES, reads=False, bounds=Bounds(fault=0, act=2, all=2)
+    ),
+    "two faults": Scenario(services=1, faults=_WRITES, reads=False, bounds=Bounds(fault=2, act=0, all=2)),
+    "orders": Scenario(services=1, bounds=Bounds(fault=0, order=99, act=0, all=99)),
 }

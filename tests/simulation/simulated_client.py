@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, RuntimeInconsistency
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
@@ -353,6 +354,10 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
                 self._answer(async_object, request, answer_read(request, server, self))
                 continue
             writes = writes_of(request)
+            if any(self._network.denies(write.path) for write in writes):
+                denials = [NoAuthError(), *(RuntimeInconsistency() for _ in writes[1:])]
+                self._answer(async_object, request, answer_write(request, [], denials, server))
+                continue
             if writes:
                 zxid, paths, failures = self._ensemble.write(writes, self.server_session)
             else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.chosen_schedule import FROZEN, ChosenNetwork
 from simulation.daemon_processes import syncer_daemon
 from simulation.green import Event
+from simulation.group_stops import GROUPS
 from simulation.operators import Operators
 from simulation.repository import ServicePlan
 from simulation.scenarios import BESIDE
@@ -39,6 +40,8 @@ class SmallOperators(Operators):
         targets = {f"h{number}": 1 for number in range(self._scenario.hosts)}
         for number in range(self._scenario.services):
             self._plan.services[number] = ServicePlan("1.0", dict(targets))
+        if self._world.theme.group_stops:
+            self._plan.stopping = frozenset(GROUPS)
         if self._scenario.ordered:
             self._plan.services[1].after = (0,)
         self._push()
@@ -137,9 +140,16 @@ class SmallWorld(World):
         if event.startswith("act "):
             self._perform_next()
             return
-        process = self.daemons[event.split(maxsplit=1)[0]].process
+        daemon = self.daemons[event.split(maxsplit=1)[0]]
+        process = daemon.process
         assert process is not None
-        if "is killed" in event:
+        if "is terminated" in event:
+            daemon.terminate()
+        elif "a full disk" in event:
+            disk = self.machines[daemon.name].disk
+            disk.is_full = True
+            self.network.scheduler.after(FROZEN, disk.empty)
+        elif "is killed" in event:
             self.network.scheduler.kill(process)
         elif "loses" in event:
             self.network.expire(process)

@@ -77,6 +77,7 @@ FLEETS = {
     "--theme 'group stops' --faults 240": (1, 24),
     "--theme maintenance --faults 240": (1, 24),
     "--theme reboots --faults 600": (1, 24),
+    "--theme denials --faults 240": (1, 24),
 }
 
 

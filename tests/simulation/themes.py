@@ -33,6 +33,7 @@ FAULTS = {
     "metrics": 0,
     "no coordinator": 0,
     "lost run directory": 0,
+    "denied writes": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -248,6 +249,12 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         failing=0.02,
         reboots=True,
+    ),
+    "denials": Theme(
+        acts={"push change": 60, "strategy": 0, "by hand": 0, "missing version": 2},
+        faults={"denied writes": 40, "kill": 12, "long partition": 0, "outage": 0},
+        distances=(1.0, 20.0),
+        failing=0.1,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }
