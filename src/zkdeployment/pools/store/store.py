@@ -67,8 +67,8 @@ def decode_record(path: str, node: Node, kind: type[R], **apart: Any) -> R | Non
 #: come before nodes: a request that gets nodes in between is read as waiting, and a process that takes its nodes
 #: finds them changed. Sessions come last, so the state of a node is never newer than that of its session.
 _ROUNDS = (
-    (pool_paths.FILLING, pool_paths.TENANTS),
-    (pool_paths.CLAIMS, pool_paths.HOSTS, pool_paths.WORKERS, pool_paths.WAITING, pool_paths.NODES),
+    (pool_paths.FILLING, pool_paths.TENANTS, pool_paths.HOSTS),
+    (pool_paths.CLAIMS, pool_paths.WORKERS, pool_paths.WAITING, pool_paths.NODES),
     (pool_paths.SESSIONS,),
 )
 

@@ -12,11 +12,13 @@ from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.acts.nodes import BEGINNING, add_node, change_node, fill_pool
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.listing import ShortageCause
 from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState, drained, retired
 from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.zookeeper.session import Session
 
 ACT = Act("ann@console", "a test", "", 1.0)
@@ -49,6 +51,31 @@ def test_a_host_becomes_one_node_however_many_operators_add_it(adapters, zookeep
         assert change_node(number, adapters, ACT, retired).state is NodeState.DONE
     with Session(zookeeper) as session:
         assert len(read_acts(session)) == 4
+
+
+def test_a_host_is_not_added_again_if_another_operator_adds_it_between_two_reads(adapters, zookeeper):
+    new = NewPoolNode(hostname="app1.example.com", ipaddr="192.0.2.5", host="h1")
+    former = add_node(new, adapters, ACT)
+    change_node(former.id, adapters, ACT, retired)
+    overtaking = []
+
+    class Overtaken:
+        """A session in which another operator adds the host after the nodes are listed for the first time."""
+
+        def __getattr__(self, name) -> object:
+            return getattr(session, name)
+
+        def look(self, paths, listed):
+            found = session.look(paths, listed)
+            if pool_paths.NODES in listed and not overtaking:
+                overtaking.append(add_node(new, adapters, ACT).id)
+            return found
+
+    with Session(zookeeper) as session:
+        late = replace(adapters, store=ZooKeeperPools(Overtaken()))
+        with pytest.raises(RefusedError, match=r"host h1 is node \d+ already"):
+            add_node(new, late, ACT)
+    assert [*adapters.store.read().nodes] == overtaking
 
 
 def test_an_act_decides_again_when_the_node_has_changed_meanwhile(adapters):

@@ -325,7 +325,7 @@ def test_a_repository_that_becomes_readable_again_is_followed(publishing: Publis
         wait_until(lambda: logs, "the missing repository is noticed")
         hidden.rename(publishing.repository.directory)
         published(publishing, first)
-    assert [entry["event"] for entry in logs] == ["repository-unreadable", "revision-published"]
+    assert [entry["event"] for entry in logs][:2] == ["repository-unreadable", "revision-published"]
 
 
 def test_the_time_of_the_last_fetch_is_kept_over_a_restart(publishing: Publishing):
