@@ -51,18 +51,28 @@ def health(url, verify=CERTIFICATES):
         return None
 
 
+def wait_for_health(service, url, status, verify=CERTIFICATES):
+    process, log = service
+
+    def answers():
+        assert process.poll() is None, f"the service ended: {log.read_text()}"
+        return health(url, verify) == status
+
+    wait_until(answers, f"the service answers with {status}")
+
+
 def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_request(
     own_zookeeper_server: ZooKeeperServer, serve
 ):
     own_zookeeper_server.stop()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process, log = serve(own_zookeeper_server.address, f"listen = 127.0.0.1:{port}")
-    wait_until(lambda: health(url) == 503, "the service answers without ZooKeeper")
+    process, log = service = serve(own_zookeeper_server.address, f"listen = 127.0.0.1:{port}")
+    wait_for_health(service, url, 503)
     own_zookeeper_server.start()
-    wait_until(lambda: health(url) == 200, "the service finds ZooKeeper")
+    wait_for_health(service, url, 200)
     own_zookeeper_server.kill()
-    wait_until(lambda: health(url) == 503, "the service notices that ZooKeeper is away")
+    wait_for_health(service, url, 503)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
     text = log.read_text()
@@ -86,8 +96,8 @@ def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
 def test_the_name_and_the_colour_of_the_fleet_stand_on_every_page(serve, zookeeper):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    serve(zookeeper, f"listen = 127.0.0.1:{port}", "name = Production <Amsterdam>", "colour = red")
-    wait_until(lambda: health(url) == 200, "the service answers")
+    service = serve(zookeeper, f"listen = 127.0.0.1:{port}", "name = Production <Amsterdam>", "colour = red")
+    wait_for_health(service, url, 200)
 
     page = httpx.get(f"{url}/login", timeout=None).text
 
@@ -100,12 +110,14 @@ def test_under_tls_no_secret_is_in_the_log_a_url_or_the_process_list(serve, zook
     certificate, key = authority.issue("localhost")
     port = free_port()
     url = f"https://localhost:{port}"
-    process, log = serve(zookeeper, f"listen = localhost:{port}", f"certificate = {certificate}", f"key = {key}")
+    process, log = service = serve(
+        zookeeper, f"listen = localhost:{port}", f"certificate = {certificate}", f"key = {key}"
+    )
     trusted = ssl.create_default_context(cafile=authority.ca)
     with open_users(Servers(zookeeper), ()) as users:
         secret = users.add(NewUser(name="ann", role=Role.OPERATOR), Act("tests", "user", "", 0.0)).key
     with httpx.Client(base_url=url, verify=trusted, timeout=None) as client:
-        wait_until(lambda: health(url, trusted) == 200, "the service answers")
+        wait_for_health(service, url, 200, trusted)
         assert client.post("/api/v1/resume", json={}, auth=("ann", secret)).status_code == 409
         assert client.post("/api/v1/resume", json={}, auth=("ann", f"{secret}x")).status_code == 401
         assert client.get("/healthz", params={"key": secret}).status_code == 200
