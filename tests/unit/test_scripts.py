@@ -21,6 +21,11 @@ def test_a_name_that_a_script_imports_exists(script, module, name):
     assert hasattr(import_module(module), name), script
 
 
+@pytest.mark.parametrize("module", re.findall(r"module=(\w+)", (SCRIPTS / "demo").read_text(encoding="utf-8")))
+def test_each_demo_has_a_module(module):
+    assert callable(import_module(f"zkdeployment.sandbox.{module}").main)
+
+
 def test_the_scripts_import_something():
     assert IMPORTS
 

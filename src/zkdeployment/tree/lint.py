@@ -72,11 +72,14 @@ def lint_warnings(content: bytes, file: ParsedFile, known: FileWarnings | None =
 
 
 def _placed(problems: Iterable[Problem], file: ParsedFile, text: str) -> Iterator[Problem]:
-    """Yield the problems of a section of a file with lines counted in the file."""
+    """Yield the problems of a section of a file with lines counted in the file.
+
+    A section without a node has only errors of the syntax.
+    """
     section = file.sections[text]
-    top = section.tree.tops[0]
-    offset = file.positions[top][0] - section.positions[top][0]
-    return (replace(problem, line=offset + (problem.line or 0)) for problem in problems)
+    for top in section.tree.tops[:1]:
+        offset = file.positions[top][0] - section.positions[top][0]
+        yield from (replace(problem, line=offset + (problem.line or 0)) for problem in problems)
 
 
 def _section_warnings(text: str, section: ParsedFile) -> Iterator[Problem]:
