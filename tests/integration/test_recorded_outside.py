@@ -172,6 +172,7 @@ NEEDED = {
         "reload": "/bin/true",
     },
     "pools": {},
+    "discovery": {"labels": "zone=zone"},
 }
 
 

@@ -17,8 +17,14 @@ from zkdeployment.base.errors import ConfigurationError, UnreachableError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.names import check_node_path
 from zkdeployment.cli.terminal import echo_lines
-from zkdeployment.config.forms import LONGEST_WAIT
-from zkdeployment.config.settings import DEFAULT_CONNECTION, Settings, chosen_settings, find_servers
+from zkdeployment.config.forms import LONGEST_WAIT, SectionSettings
+from zkdeployment.config.settings import (
+    DEFAULT_CONNECTION,
+    Settings,
+    chosen_settings,
+    find_servers,
+    fleet_settings,
+)
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.zookeeper.servers import Servers
 
@@ -46,6 +52,7 @@ class _Seconds(click.FloatRange):
 SECONDS = _Seconds()
 
 R = TypeVar("R")
+S = TypeVar("S", bound=SectionSettings)
 
 
 def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -80,6 +87,15 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
             ) from error
 
     return wrapped
+
+
+def configured(table: type[S]) -> S:
+    """Return the settings of a section from the file of the running verb's ``--config``, else from the system's.
+
+    The section has defaults for all keys; they are the result if there is no file or no section.
+    """
+    settings = fleet_settings(click.get_current_context().params["config"])
+    return table() if settings is None else settings.require(table)
 
 
 def repository_option(function: Callable[..., R]) -> Callable[..., R]:

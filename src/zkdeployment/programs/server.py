@@ -82,7 +82,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
             adapters = server_adapters(session, feed, service, commits)
-            adapters = replace(adapters, is_ending=lambda: control.stopping)
+            adapters = replace(adapters, settings=settings, is_ending=lambda: control.stopping)
             if (sync := settings.of(SyncSettings)) is not None:
                 repositories = stack.enter_context(temporary_repositories(sync, tick=control.check))
                 adapters = replace(

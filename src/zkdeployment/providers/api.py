@@ -13,6 +13,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.providers.discovery import Discovery, TargetGroup
 from zkdeployment.providers.reader import ZooKeeperProviderReader
+from zkdeployment.providers.settings import DiscoverySettings
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.responses import ERRORS, body_of
@@ -28,7 +29,9 @@ class RememberedTargets:
         self._lock = threading.Lock()
         self._known: OrderedDict[object, Discovery] = OrderedDict()
 
-    def of_service(self, feed: ZooKeeperFeed, path: str, port: str | None) -> Discovery:
+    def of_service(
+        self, feed: ZooKeeperFeed, path: str, port: str | None, settings: DiscoverySettings
+    ) -> Discovery:
         """Return the targets of a service; while ZooKeeper is unreachable, its last targets.
 
         Problems are logged when they change. Raises ``UnreachableError`` if the targets were never read.
@@ -37,7 +40,7 @@ class RememberedTargets:
         with self._lock:
             last = self._known.get(query)
         try:
-            found = feed.read(query, lambda _: _read(feed, path, port))
+            found = feed.read(query, lambda _: _read(feed, path, port, settings))
         except UnreachableError:
             if last is None:
                 raise
@@ -52,10 +55,10 @@ class RememberedTargets:
         return found
 
 
-def _read(feed: ZooKeeperFeed, path: str, port: str | None) -> Discovery:
+def _read(feed: ZooKeeperFeed, path: str, port: str | None, settings: DiscoverySettings) -> Discovery:
     """Read the targets of a service; a service that does not exist has none."""
     try:
-        return feed.of_session(ZooKeeperProviderReader).discover(path, port)
+        return feed.of_session(ZooKeeperProviderReader).discover(path, port, settings)
     except (ConfigurationError, LinkError) as error:
         return Discovery(problems=(f"{path} has no targets: {error}",))
 
@@ -96,7 +99,8 @@ def list_prometheus_targets(
     sent again.
     """
     targets: RememberedTargets = request.app.state.remembered_targets
-    found = [targets.of_service(adapters.feed, path, port) for path in dict.fromkeys(service)]
+    settings = DiscoverySettings() if adapters.settings is None else adapters.settings.require(DiscoverySettings)
+    found = [targets.of_service(adapters.feed, path, port, settings) for path in dict.fromkeys(service)]
     body = json.dumps([group.to_json() for discovery in found for group in discovery.groups]).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}

@@ -6,8 +6,9 @@ All registered instances are targets, also those that a split update has not put
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from zkdeployment.zookeeper.nodes import is_path
 
 if TYPE_CHECKING:
     from zkdeployment.base.json_values import Properties
+    from zkdeployment.providers.settings import DiscoverySettings
 
 #: The beginning of the names of labels. Prometheus drops such labels unless relabelling gives them other names.
 _PREFIX = "__meta_zkdeployment_"
@@ -30,6 +32,12 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(?P<port
 
 _LARGEST_PORT = 65535
 
+#: The path of metrics, without a query.
+_METRICS_PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,199}")
+
+#: The most characters in the value of a label from a property, and of a value in a problem.
+_MOST_CHARACTERS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class TargetGroup(Record):
@@ -38,7 +46,11 @@ class TargetGroup(Record):
     targets: tuple[str, ...]
     labels: Annotated[
         Mapping[str, str],
-        Key(about="`__meta_zkdeployment_service`, `_instance`, `_revision`, `_host` and `_role`, where known."),
+        Key(
+            about="`__meta_zkdeployment_service`, `_instance`, `_revision`, `_host` and `_role`, where known, and"
+            " the labels of `[discovery]` in the configuration: `__meta_zkdeployment_label_NAME`,"
+            " `__metrics_path__` and `__scheme__`."
+        ),
     ]
 
 
@@ -55,16 +67,22 @@ def service_of(path: str) -> str:
 
 
 def discover(
-    service: str, instances: Mapping[str, Properties], roles: Mapping[str, str], port: str | None
+    service: str,
+    instances: Mapping[str, Properties],
+    roles: Mapping[str, str],
+    port: str | None,
+    settings: DiscoverySettings,
 ) -> Discovery:
     """Return the targets of a service; ``instances`` maps addresses to properties, ``roles`` host ids to roles.
 
     ``port`` is the property with the port of the metrics; ``None``: the port in the address of the instance.
+    ``settings`` are the other properties that become labels.
     """
     groups, problems = [], []
     for address, properties in sorted(instances.items()):
         try:
             target = _target(address, properties, port)
+            request = dict(_request_labels(properties, settings))
         except ValueError as error:
             problems.append(f"instance {address} of {service} is no target: {error}")
             continue
@@ -75,9 +93,10 @@ def discover(
             "revision": provider_version(properties),
             "host": host,
             "role": roles.get(host, ""),
+            **{f"label_{name}": _label_value(properties.get(key)) for name, key in settings.labels.items()},
         }
         shown = {f"{_PREFIX}{name}": value for name, value in labels.items() if value}
-        groups.append(TargetGroup((target,), shown))
+        groups.append(TargetGroup((target,), shown | request))
     return Discovery(tuple(groups), tuple(problems))
 
 
@@ -97,6 +116,36 @@ def split_address(address: str) -> tuple[str, int]:
     """Return the host and the port of an instance's address; raises ``ValueError`` with what was expected."""
     host, port = _host_and_port(address)
     return host, _port(port, "a port in its address", "its address")
+
+
+def _label_value(value: Any) -> str:
+    """Return the value of a property as the value of a label; empty if a label cannot have it."""
+    text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, int | float) else ""
+    return "".join(c if c.isprintable() else "?" for c in text[:_MOST_CHARACTERS])
+
+
+def _request_labels(properties: Properties, settings: DiscoverySettings) -> Iterator[tuple[str, str]]:
+    """Yield the labels that decide how Prometheus scrapes an instance.
+
+    Raises ``ValueError`` with what was expected.
+    """
+    path = None if settings.metrics_path is None else properties.get(settings.metrics_path)
+    if path is not None:
+        if not (isinstance(path, str) and _METRICS_PATH.fullmatch(path)):
+            place = f"the property {settings.metrics_path}"
+            raise ValueError(f"expected a path such as /metrics in {place}, found {_found(path)}")
+        yield "__metrics_path__", path
+    scheme = None if settings.scheme is None else properties.get(settings.scheme)
+    if scheme is not None:
+        if not (isinstance(scheme, str) and scheme in {"http", "https"}):
+            place = f"the property {settings.scheme}"
+            raise ValueError(f"expected http or https in {place}, found {_found(scheme)}")
+        yield "__scheme__", scheme
+
+
+def _found(value: Any) -> str:
+    """Return a value for a problem, in ASCII and not longer than a line."""
+    return ascii(value)[:_MOST_CHARACTERS]
 
 
 def _target(address: str, properties: Properties, port: str | None) -> str:
@@ -129,5 +178,5 @@ def _port(value: Any, missing: str, place: str) -> int:
         raise ValueError(f"expected {missing}, found none")
     text = str(value).strip() if isinstance(value, str) or type(value) is int else ""
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _LARGEST_PORT):
-        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {value!a}")
+        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {_found(value)}")
     return int(text)

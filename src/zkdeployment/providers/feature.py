@@ -2,11 +2,13 @@
 
 from zkdeployment.base.features import Feature, function_in, value_in
 from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.service.places import ServicePlaces
 
 FEATURE = Feature(
     "providers",
     (
+        SettingsPlaces(sections=value_in(".providers.settings", "SECTIONS")),
         ServicePlaces(
             api_routers=value_in(".providers.api", "ROUTERS"), state=function_in(".providers.api", "service_state")
         ),

@@ -18,6 +18,7 @@ from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from zkdeployment.providers.settings import DiscoverySettings
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -89,7 +90,9 @@ class ZooKeeperProviderReader:
         children = {name: node for name, node in nodes.items() if node is not None}
         return _listed(found, self._followed.node(found), children)
 
-    def discover(self, path: str, port: str | None, *, follows: bool = False) -> Discovery:
+    def discover(
+        self, path: str, port: str | None, settings: DiscoverySettings, *, follows: bool = False
+    ) -> Discovery:
         """Return the targets for the instances of a service, or for those at a path, as ``discovery`` describes.
 
         With ``follows``, the reader's owner is woken at the next change. Raises ``LinkError`` if there is no node.
@@ -107,7 +110,7 @@ class ZooKeeperProviderReader:
             for host, node in zip(hosts, nodes, strict=True)
             if node is not None and isinstance(role := node.properties.get("role"), str)
         }
-        return discover(service_of(path), instances, roles, port)
+        return discover(service_of(path), instances, roles, port, settings)
 
     def _resolve(self, path: str) -> str:
         """Return the path without links; raises ``LinkError`` if there is no node."""

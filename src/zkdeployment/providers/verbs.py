@@ -18,7 +18,7 @@ from rich.console import Group, RenderableType
 from zkdeployment.base import log
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, LinkError, UnreachableError
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.cli.options import SECONDS, emit, node_path, output_option, zookeeper_options
+from zkdeployment.cli.options import SECONDS, configured, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.providers.instance import build_instance
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from zkdeployment.base.json_values import Value
+    from zkdeployment.providers.settings import DiscoverySettings
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -196,7 +197,7 @@ def providers(
     version has the majority. If PATH is the list that a filter keeps, the filter decides.
 
     With --format prometheus, write all registered instances as a file for the discovery of Prometheus. PATH may be
-    a service then.
+    a service then. The section [discovery] of the configuration chooses properties of instances as labels.
 
     \b
     Example:
@@ -213,7 +214,10 @@ def providers(
     changed = threading.Event()
     with open_providers(connection, changed.set) as reader:
         if program is not None:
-            write = partial(_write_targets, reader, path, port, file, follows=watch)
+            from zkdeployment.providers.settings import DiscoverySettings  # noqa: PLC0415  as in _write_targets
+
+            settings = configured(DiscoverySettings)
+            write = partial(_write_targets, reader, path, port, file, settings, follows=watch)
             _keep_targets(write, changed) if watch else _print_problems(write())
             return
         if watch:
@@ -227,10 +231,16 @@ def providers(
 
 
 def _write_targets(
-    reader: ZooKeeperProviderReader, path: str, port: str | None, file: Path | None, *, follows: bool
+    reader: ZooKeeperProviderReader,
+    path: str,
+    port: str | None,
+    file: Path | None,
+    settings: DiscoverySettings,
+    *,
+    follows: bool,
 ) -> tuple[str, ...]:
     """Write the targets for Prometheus, and return the problems of omitted instances."""
-    found = reader.discover(path, port, follows=follows)
+    found = reader.discover(path, port, settings, follows=follows)
     groups = [group.to_json() for group in found.groups]
     content = f"{json.dumps(groups, indent=2)}\n".encode()
     if file is None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.settings import Settings
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.traces.exporter import StepRecorder
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -45,6 +46,7 @@ class ServerAdapters:
     configured branch; it is ``None`` without a configured repository, and so is ``read_refusals``, which returns
     the reasons for which the syncer would refuse a commit. ``repositories`` are the repositories from
     which hosts install packages, if they are configured. ``commits`` is ``None`` without a git repository.
+    ``settings`` is the configuration of the service.
     ``is_ending`` returns whether this process was asked to end, so that waiting requests give up.
     ``render_metrics`` returns metrics in Prometheus' text format.
     """
@@ -62,6 +64,7 @@ class ServerAdapters:
     read_refusals: Callable[[str], tuple[str, ...]] | None = None
     commits: TreeCommits | None = None
     repositories: DnfHostRepositories | None = None
+    settings: Settings | None = None
     is_ending: Callable[[], bool] = lambda: False
 
     def require_commits(self) -> TreeCommits:

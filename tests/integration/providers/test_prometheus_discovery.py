@@ -3,6 +3,7 @@
 import json
 import os
 
+import httpx
 import pytest
 import yaml
 
@@ -11,9 +12,13 @@ from support.forks import ForkedProgram
 from support.manual import MANUAL, commands
 from support.prometheus import metrics_server, running_prometheus
 from support.waiting import wait_until
+from zkdeployment.base.act import Act
 from zkdeployment.providers.instance import Provider
-from zkdeployment.service.users.user import Role
+from zkdeployment.sandbox.zookeeper import free_port
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.service.users.user_store import open_users
 from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete
 
@@ -70,6 +75,40 @@ def test_instances_are_targets_until_they_end(service, shop):
     shop.commit(Delete(f"{WEB}/providers/app1:8080"))
     wait_until(lambda: ask(f"service={WEB}&port=metrics").json() == [], "no target")
     assert ask(f"service={WEB}&port=metrics").headers["ETag"] != ported.headers["ETag"]
+
+
+def test_the_configuration_chooses_properties_as_labels_for_the_service_and_for_files(shop, zookeeper, config):
+    port = free_port()
+    with config.open("a") as file:
+        file.write("[discovery]\nlabels = zone=zone\nmetrics-path = path\nscheme = scheme\n")
+        file.write(f"[server]\nlisten = 127.0.0.1:{port}\n")
+    register(shop, WEB, "app1:8080", zone="a", path="/stats", scheme="https")
+    done = invoke("providers", "--config", str(config), WEB, "--format", "prometheus")
+    labels = {
+        "__meta_zkdeployment_service": WEB,
+        "__meta_zkdeployment_instance": "app1:8080",
+        "__meta_zkdeployment_label_zone": "a",
+        "__metrics_path__": "/stats",
+        "__scheme__": "https",
+    }
+    written = json.loads(done.stdout)
+    assert written == [{"targets": ["app1:8080"], "labels": labels}]
+    with open_users(Servers(zookeeper), ()) as users:
+        key = users.add(NewUser(name="prometheus", role=Role.VIEWER), Act("tests", "user", "", 0.0)).key
+    service = ForkedProgram(["serve", str(config)])
+
+    def answer():
+        try:
+            found = httpx.get(f"http://127.0.0.1:{port}{PATH}?service={WEB}", auth=("prometheus", key))
+        except httpx.TransportError:
+            return None
+        return found.json() if found.status_code == 200 else None
+
+    try:
+        wait_until(lambda: answer() == written, "the answer of the service")
+    finally:
+        service.terminate()
+        service.wait()
 
 
 def test_services_that_do_not_exist_have_no_targets_and_invalid_paths_are_refused(service):
