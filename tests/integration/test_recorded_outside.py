@@ -173,6 +173,7 @@ NEEDED = {
     },
     "pools": {},
     "discovery": {"labels": "zone=zone"},
+    "inventory": {},
 }
 
 

@@ -447,9 +447,10 @@ class Settings(SectionSettings):
 def section_tables() -> dict[str, type[SectionSettings]]:
     """Return the tables of all sections by name, in the order of the manual."""
     from zkdeployment.base.features import installed  # noqa: PLC0415  agents need no features
+    from zkdeployment.config.inventory import InventorySettings  # noqa: PLC0415  as above
     from zkdeployment.config.places import SettingsPlaces  # noqa: PLC0415  as above
 
-    tables: list[type[SectionSettings]] = [Settings]
+    tables: list[type[SectionSettings]] = [Settings, InventorySettings]
     tables += (table for places in installed(SettingsPlaces) for table in places.sections())
     return {table.SECTION: table for table in sorted(tables, key=lambda table: table.PLACE)}
 

@@ -18,12 +18,13 @@ from zkdeployment.base.act import describe_decision
 from zkdeployment.base.cluster import Revision, is_commit, is_named, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
+from zkdeployment.cli.options import SECONDS, configured, emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
+from zkdeployment.config.inventory import InventorySettings
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
-from zkdeployment.fleet.views.ansible_inventory import ansible_inventory
+from zkdeployment.fleet.views.ansible_inventory import InventoryNames, ansible_inventory
 from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE, Column
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
@@ -344,7 +345,8 @@ def inventory_command(connection: Servers, host: str | None, *, lists: bool) -> 
     """Print the fleet as JSON, in the form of a dynamic inventory of Ansible.
 
     Hosts are in groups by role (role_web), tag (tag_fast), label (label_tier_web), rack (rack_r1), service
-    (service_shop_web), state (state_failed) and revision (revision_1f2e3d4c5b6a). Ansible runs
+    (service_shop_web), state (state_failed) and revision (revision_1f2e3d4c5b6a). The section [inventory] of the
+    configuration sets a prefix for groups, racks within sites, and ids as names of hosts. Ansible runs
     /usr/share/zkdeployment/etc/ansible/zkdeployment with these options.
 
     \b
@@ -354,7 +356,9 @@ def inventory_command(connection: Servers, host: str | None, *, lists: bool) -> 
     """
     if lists == (host is not None):
         raise click.UsageError("expected either --list or --host HOST")
+    settings = configured(InventorySettings)
+    choices = InventoryNames(settings.group_prefix, settings.site_label, settings.hosts == "ids")
     with open_operator(connection) as operator:
         snapshot, targets = operator.fleet.snapshot(), operator.fleet.targets()
-    inventory = ansible_inventory(fleet_status(snapshot), snapshot, targets)
+    inventory = ansible_inventory(fleet_status(snapshot), snapshot, targets, choices)
     emit(inventory.to_json() if host is None else inventory.host(host), "json")

@@ -41,21 +41,37 @@ _UNSAFE = "__ansible_unsafe"
 _SPECIAL = "__ansible_"
 
 
+class InventoryNames(NamedTuple):
+    """The choices for the names in an inventory.
+
+    ``prefix`` begins the names of all groups. ``site`` is the key of the label with the site of a host: the racks
+    of a site become groups within the group of its label. With ``by_id``, hosts have their ids as names.
+    """
+
+    prefix: str = ""
+    site: str | None = None
+    by_id: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class AnsibleInventory:
     """The ``groups`` with their hosts, and the ``variables`` of each host, by its name in the inventory.
 
-    The name is the fully qualified name of the host, or its id if the name could stand for something else: for
-    another host, for a group, or for a pattern or a machine to which Ansible gives a meaning. All texts in the
-    answers are marked as unsafe: hosts write many of them, and Ansible evaluates templates in unmarked variables.
+    ``children`` are the groups within other groups. The name of a host is its fully qualified name, or its id if
+    the name could stand for something else: for another host, for a group, or for a pattern or a machine to which
+    Ansible gives a meaning. All texts in the answers are marked as unsafe: hosts write many of them, and Ansible
+    evaluates templates in unmarked variables.
     """
 
     groups: Mapping[str, tuple[str, ...]]
+    children: Mapping[str, tuple[str, ...]]
     variables: Mapping[str, Mapping[str, Any]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer to ``--list``, which has the variables of all hosts, so that Ansible asks once."""
         groups = {name: {"hosts": list(hosts)} for name, hosts in self.groups.items()}
+        for name, children in self.children.items():
+            groups[name]["children"] = list(children)
         return {**groups, "_meta": {"hostvars": _marked(self.variables)}}
 
     def host(self, name: str) -> dict[str, Any]:
@@ -87,38 +103,50 @@ class _Group(NamedTuple):
     values: tuple[object, ...]
 
 
-def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Targets) -> AnsibleInventory:
+def ansible_inventory(
+    status: FleetStatus, snapshot: FleetSnapshot, targets: Targets, choices: InventoryNames
+) -> AnsibleInventory:
     """Return the inventory of all registered and absent hosts, sorted by name."""
     times = Counter(host.name for host in status.hosts)
     ids = {host.id for host in status.hosts}
     facts, addresses = snapshot.facts, _addresses(snapshot)
     members: dict[_Group, list[str]] = {}
+    racks: dict[_Group, set[_Group]] = {}
     variables: dict[str, dict[str, Any]] = {}
     for host in status.hosts:
         is_ambiguous = host.name != host.id and (times[host.name] > 1 or host.name in ids)
-        name = _host_name(host, is_ambiguous=is_ambiguous)
+        name = _host_name(host, choices, is_ambiguous=is_ambiguous)
         services = unchecked_assignments(Identity(host.id, host.name, host.role), targets)
         for group in _groups(host, facts[host.id], services):
             members.setdefault(group, []).append(name)
+        if (nested := _rack_in_site(facts[host.id], choices.site)) is not None:
+            site, rack = nested
+            members.setdefault(rack, []).append(name)
+            racks.setdefault(site, set()).add(rack)
         variables[name] = _variables(host, facts[host.id], addresses.get(host.id), services)
-    names = _group_names(members)
+    names = {group: f"{choices.prefix}{name}" for group, name in _group_names(members).items()}
     groups = {names[group]: tuple(hosts) for group, hosts in members.items()}
-    return AnsibleInventory(dict(sorted(groups.items())), variables)
+    children = {names[site]: tuple(sorted(names[rack] for rack in inside)) for site, inside in racks.items()}
+    return AnsibleInventory(dict(sorted(groups.items())), children, variables)
 
 
-def _host_name(host: HostStatus, *, is_ambiguous: bool) -> str:
+def _host_name(host: HostStatus, choices: InventoryNames, *, is_ambiguous: bool) -> str:
     """Return the name of a host in the inventory.
 
     ``is_ambiguous`` is whether the name of the host is also the name or the id of another host.
     """
-    if _is_free(host.name) and not is_ambiguous:
+    if not choices.by_id and not is_ambiguous and _is_free(host.name, choices.prefix):
         return host.name
-    return host.id if _is_free(host.id) else _unique(f"host_{host.id}", (host.id,))
+    return host.id if _is_free(host.id, choices.prefix) else _unique(f"host_{host.id}", (host.id,))
 
 
-def _is_free(name: str) -> bool:
-    """Whether Ansible and ssh read a text as the name of a host, and as nothing else."""
-    has_meaning = name.lower() in _RESERVED or _OWN.match(name) is not None
+def _is_free(name: str, prefix: str) -> bool:
+    """Whether Ansible and ssh read a text as the name of a host, and as nothing else.
+
+    ``prefix`` begins the names of groups.
+    """
+    own = _OWN.match(name) or _OWN.match(name.removeprefix(prefix))
+    has_meaning = name.lower() in _RESERVED or own is not None
     return is_name(NameKind.HOST_NAME, name) and not has_meaning
 
 
@@ -148,11 +176,26 @@ def _groups(host: HostStatus, facts: Facts, services: Iterable[Assignment]) -> I
     if host.role is not None:
         yield _Group(f"role_{host.role}", (host.role,))
     yield from (_Group(f"tag_{tag}", (tag,)) for tag in sorted(facts.tags))
-    yield from (_Group(f"label_{key}_{value}", (key, value)) for key, value in sorted(facts.labels.items()))
+    yield from (_label(key, value) for key, value in sorted(facts.labels.items()))
     if facts.rack is not None:
         yield _Group(f"rack_{facts.rack}", (facts.rack,))
     paths = (service.path.removeprefix("/") for service in services)
     yield from (_Group(f"service_{path}", (path,)) for path in paths)
+
+
+def _label(key: str, value: str) -> _Group:
+    return _Group(f"label_{key}_{value}", (key, value))
+
+
+def _rack_in_site(facts: Facts, key: str | None) -> tuple[_Group, _Group] | None:
+    """Return the group of a host's site, and of the rack in this site; ``None`` if the host lacks one of them.
+
+    Racks in different sites may have the same name.
+    """
+    site = None if key is None else facts.labels.get(key)
+    if key is None or site is None or facts.rack is None:
+        return None
+    return _label(key, site), _Group(f"rack_{site}_{facts.rack}", (site, facts.rack))
 
 
 def _group_names(groups: Iterable[_Group]) -> dict[_Group, str]:

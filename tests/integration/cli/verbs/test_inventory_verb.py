@@ -114,6 +114,26 @@ def test_no_name_of_a_host_stands_for_something_else_in_a_play(environment, clie
     assert after["state_failed"] == ["h2.example.com", "h3.example.com"]
 
 
+def test_ansible_limits_a_play_to_ids_and_to_the_racks_of_a_site(environment, client, tmp_path, config):
+    with config.open("a") as file:
+        file.write("[inventory]\ngroup-prefix = zkd_\nsite-label = site\nhosts = ids\n")
+    for host_id, site in (("h4", "ams"), ("h5", "fra")):
+        host = make_host(host_id, "abc1234", labels={"site": site}, rack="r1")
+        client.create(f"/hosts/{host_id}", encode(host.properties()), ephemeral=True)
+    plays = tmp_path / "plays.json"
+    patterns = ("zkd_label_site_ams", "zkd_rack_ams_r1", "zkd_rack_r1", "zkd_state_failed")
+    plays.write_text(json.dumps([{"name": pattern, "hosts": pattern} for pattern in patterns]))
+
+    def selected(limit):
+        argv = (PROGRAMS / "ansible-playbook", "-i", SCRIPT, "--list-hosts", "--limit", limit, plays)
+        listed = run(*argv, env=environment | {"ZKDEPLOYMENT_CONFIG": str(config)})
+        assert listed.returncode == 0, listed.stderr
+        return [sorted(hosts.split()) for _, hosts in re.findall(_PLAY, listed.stdout)]
+
+    assert selected("h3,h4") == [["h4"], ["h4"], ["h4"], ["h3"]]
+    assert selected("zkd_label_site_fra:h2") == [[], [], ["h5"], ["h2"]]
+
+
 @pytest.mark.usefixtures("environment")
 def test_one_host_is_shown_by_name_or_id(zookeeper):
     by_name = invoke("inventory", "-z", zookeeper, "--host", "h2.example.com")

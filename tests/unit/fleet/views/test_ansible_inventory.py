@@ -12,7 +12,7 @@ from support.trees import compile_nodes
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Identity
-from zkdeployment.fleet.views.ansible_inventory import ansible_inventory
+from zkdeployment.fleet.views.ansible_inventory import InventoryNames, ansible_inventory
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 
@@ -24,10 +24,12 @@ TARGETS = compile_nodes(
     }
 )
 
+PLAIN = InventoryNames()
 
-def inventory(*hosts, absent=()):
+
+def inventory(*hosts, absent=(), choices=PLAIN):
     snapshot = FleetSnapshot(Cluster(7), 7, hosts=hosts, absent=absent)
-    return ansible_inventory(fleet_status(snapshot), snapshot, TARGETS)
+    return ansible_inventory(fleet_status(snapshot), snapshot, TARGETS, choices)
 
 
 def named(host_id, name):
@@ -163,6 +165,58 @@ def test_no_value_can_have_the_digest_of_another_one():
 
 def test_hosts_with_the_same_name_have_their_ids_as_names():
     assert set(inventory(named("h1", "app"), named("h2", "app")).variables) == {"h1", "h2"}
+
+
+def test_a_prefix_begins_the_names_of_all_groups_and_no_host_is_named_like_one_of_them():
+    hosts = (make_host("h1", 7, tags=("a-b",)), make_host("h2", 7, tags=("a.b",)), named("h3", "zkd_tag_a"))
+    plain, prefixed = inventory(*hosts), inventory(*hosts, choices=InventoryNames("zkd_"))
+    assert set(prefixed.groups) == {f"zkd_{name}" for name in plain.groups}
+    assert set(plain.variables) == {"h1.example.com", "h2.example.com", "zkd_tag_a"}
+    assert set(prefixed.variables) == {"h1.example.com", "h2.example.com", "h3"}
+    assert set(inventory(named("h4", "state_x"), choices=InventoryNames("zkd_")).variables) == {"h4"}
+
+
+def test_racks_are_groups_within_their_sites():
+    found = inventory(
+        make_host("h1", 7, labels={"site": "ams"}, rack="r1"),
+        make_host("h2", 7, labels={"site": "ams"}, rack="r2"),
+        make_host("h3", 7, labels={"site": "fra"}, rack="r1"),
+        make_host("h4", 7, labels={"site": "fra"}),
+        make_host("h5", 7, rack="r1"),
+        choices=InventoryNames("x_", "site"),
+    ).to_json()
+    assert {name: group for name, group in found.items() if name.startswith(("x_label", "x_rack"))} == {
+        "x_label_site_ams": {
+            "hosts": ["h1.example.com", "h2.example.com"],
+            "children": ["x_rack_ams_r1", "x_rack_ams_r2"],
+        },
+        "x_label_site_fra": {"hosts": ["h3.example.com", "h4.example.com"], "children": ["x_rack_fra_r1"]},
+        "x_rack_ams_r1": {"hosts": ["h1.example.com"]},
+        "x_rack_ams_r2": {"hosts": ["h2.example.com"]},
+        "x_rack_fra_r1": {"hosts": ["h3.example.com"]},
+        "x_rack_r1": {"hosts": ["h1.example.com", "h3.example.com", "h5.example.com"]},
+        "x_rack_r2": {"hosts": ["h2.example.com"]},
+    }
+
+
+def test_a_rack_that_is_named_like_the_rack_of_a_site_is_another_group():
+    found = inventory(
+        make_host("h1", 7, labels={"site": "ams"}, rack="r1"),
+        make_host("h2", 7, rack="ams_r1"),
+        choices=InventoryNames(site="site"),
+    )
+    assert "rack_ams_r1" not in found.groups
+    ((inside,),) = found.children.values()
+    assert found.groups[inside] == ("h1.example.com",)
+
+
+def test_hosts_have_their_ids_as_names_if_that_is_chosen():
+    hosts = (make_host("h1", 7), named("h2", "h1"), named("state_x", "h4.example.com"))
+    found = inventory(*hosts, choices=InventoryNames(by_id=True))
+    first, second, third = sorted(found.variables)
+    assert (first, second) == ("h1", "h2")
+    assert re.fullmatch("host_state_x_[0-9a-f]{16}", third)
+    assert found.host("h1")["zkdeployment_name"] == {"__ansible_unsafe": "h1.example.com"}
 
 
 def test_unknown_hosts_are_refused():
