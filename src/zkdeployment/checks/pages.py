@@ -39,4 +39,4 @@ def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
 
 
 ROUTERS = (router,)
-MAIN_PAGES = (MainPage("Checks", "/checks", "c", 30),)
+MAIN_PAGES = (MainPage("Checks", "/checks", "c", 30, is_used=lambda reading: reading.has(CHECKS_PART)),)

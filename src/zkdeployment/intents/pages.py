@@ -13,7 +13,7 @@ from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents import IntentSubject, subject_text
-from zkdeployment.intents.feed import record_of, records_of, summaries_of
+from zkdeployment.intents.feed import INTENTS_PART, record_of, records_of, summaries_of
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
@@ -209,4 +209,4 @@ def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
 
 
 ROUTERS = (router,)
-MAIN_PAGES = (MainPage("Intents", "/intents", "i", 20),)
+MAIN_PAGES = (MainPage("Intents", "/intents", "i", 20, is_used=lambda reading: reading.has(INTENTS_PART)),)

@@ -79,4 +79,6 @@ acts_router = forms(f"{PAGE}/acts", Tenant, lambda: ACTS, back=PAGE)
 
 
 ROUTERS = (router, usage_router, acts_router)
-MAIN_PAGES = (MainPage("Pools", "/pools", "p", 40, Right.READ_POOLS),)
+MAIN_PAGES = (
+    MainPage("Pools", "/pools", "p", 40, Right.READ_POOLS, lambda reading: reading.of(POOLS_PART).is_used),
+)

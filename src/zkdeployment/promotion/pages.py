@@ -17,7 +17,7 @@ from zkdeployment.service.views.frame import MainPage
 router = APIRouter(include_in_schema=False)
 
 ROUTERS = (router,)
-MAIN_PAGES = (MainPage("Promotion", "/fleets", "f", 60),)
+MAIN_PAGES = (MainPage("Promotion", "/fleets", "f", 60, is_used=lambda reading: reading.has(PROMOTION_PART)),)
 
 
 @router.get("/fleets")

@@ -32,4 +32,6 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
 
 
 ROUTERS = (router,)
-MAIN_PAGES = (MainPage("Rollout", "/rollout", "r", 50),)
+MAIN_PAGES = (
+    MainPage("Rollout", "/rollout", "r", 50, is_used=lambda reading: reading.fleet.strategy is not None),
+)

@@ -8,7 +8,7 @@ from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import FLEET_EVENTS, read_or, show_page
 from zkdeployment.service.views.frame import MainPage, host_page
 from zkdeployment.system.opening import systems_of
-from zkdeployment.system.views import HEADINGS, SystemsStatus
+from zkdeployment.system.views import HEADINGS, SystemsStatus, has_systems
 
 router = APIRouter(include_in_schema=False)
 
@@ -33,4 +33,6 @@ def show_systems(request: Request, adapters: Adapters, user: Reader) -> Response
 
 
 ROUTERS = (router,)
-MAIN_PAGES = (MainPage("System", "/system", "o", 65),)
+MAIN_PAGES = (
+    MainPage("System", "/system", "o", 65, is_used=lambda reading: has_systems(reading.services.targets)),
+)

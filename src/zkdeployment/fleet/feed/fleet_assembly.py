@@ -87,6 +87,10 @@ class FleetReading:
         found: T = self.parts.get(part.name, part.empty)
         return found
 
+    def has(self, part: FeedPart[Any]) -> bool:
+        """Return whether anything is known for the part of a feature: the fleet uses the feature."""
+        return bool(self.of(part) != part.empty)
+
     @property
     def governing_records(self) -> tuple[Any, ...]:
         """The records of the documents that govern services."""

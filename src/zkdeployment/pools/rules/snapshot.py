@@ -523,3 +523,8 @@ class PoolReading:
     snapshot: PoolSnapshot = PoolSnapshot()
     ended: Mapping[int, TenantSession] = field(default_factory=dict)
     tenants: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there are published pools, or nodes or sessions of any pools."""
+        return bool(self.configuration.pools or self.snapshot.nodes or self.snapshot.sessions)

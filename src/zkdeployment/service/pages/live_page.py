@@ -253,6 +253,7 @@ def _frame(
         user,
         now=now,
         main_pages=main_pages(),
+        reading=cached.reading,
         events=events,
         token=cookies.form_token(request),
         connected=cached.connected,

@@ -18,6 +18,7 @@ from zkdeployment.service.users.user import Right, User
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.fleet.views.columns import Column
     from zkdeployment.service.views.fleet import FleetVerdict
 
@@ -268,10 +269,15 @@ def page_address(address: str, page: int, **values: str) -> str:
     return with_query(address, {**values, "page": str(page) if page > 1 else ""})
 
 
+def _always(_reading: FleetReading) -> bool:
+    return True
+
+
 class MainPage(NamedTuple):
     """A page with a tab: its name, its path, the key that opens it after ``g``, and its place among the tabs.
 
-    Users with ``right`` see the tab.
+    Users with ``right`` see the tab. ``is_used`` returns whether the fleet uses what the page shows; if not, the
+    tab is listed below *More*.
     """
 
     name: str
@@ -279,6 +285,7 @@ class MainPage(NamedTuple):
     key: str
     place: int
     right: Right = Right.READ_FLEET
+    is_used: Callable[[FleetReading], bool] = _always
 
 
 #: The tabs of the service itself; features add theirs at places in between.
@@ -294,12 +301,16 @@ MAIN_PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A link to one of the main pages; ``current`` is whether this page belongs to it."""
+    """A link to one of the main pages; ``current`` is whether this page belongs to it.
+
+    A ``spare`` tab is listed below *More*: the fleet does not use what its page shows.
+    """
 
     name: str
     href: str
     current: bool
     key: str = ""
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +344,7 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     *,
     now: float,
     main_pages: Iterable[MainPage] = MAIN_PAGES,
+    reading: FleetReading | None = None,
     events: str = "",
     token: str = "",
     connected: bool = True,
@@ -340,13 +352,16 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     verdict: FleetVerdict | None = None,
     acts: tuple[ActLink, ...] = (),
 ) -> PageFrame:
-    """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
+    """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in.
+
+    ``reading`` tells which tabs are spare; without a reading, no tab is.
+    """
     if user is None:
         return PageFrame(now)
     offered = [page for page in sorted(main_pages, key=attrgetter("place")) if user.may(page.right)]
     return PageFrame(
         now=now,
-        tabs=tuple(Tab(page.name, page.path, _is_current(page.path, path), page.key) for page in offered),
+        tabs=tuple(_tab(page, path, reading) for page in offered),
         events=events,
         user=user.name,
         role=user.role.value,
@@ -358,6 +373,12 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
         is_front=path == "/",
         is_find=path == "/find",
     )
+
+
+def _tab(page: MainPage, path: str, reading: FleetReading | None) -> Tab:
+    current = _is_current(page.path, path)
+    spare = reading is not None and not current and not page.is_used(reading)
+    return Tab(page.name, page.path, current, page.key, spare)
 
 
 def _is_current(href: str, path: str) -> bool:

@@ -16,7 +16,7 @@ from support.proxy import Proxy
 from support.service import running_service
 from support.strategies import group, strategy
 from support.waiting import wait_until
-from support.web.browser import faults_of_pages, log_in, logged_in
+from support.web.browser import faults_of_pages, log_in, logged_in, serious_faults
 from support.zookeeper import connected
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
@@ -557,6 +557,22 @@ def test_every_page_shows_the_state_of_the_fleet_in_its_frame_and_in_its_tab(sta
         page.get_by_role("button", name="Stop the fleet").click()
         expect(page).to_have_url(f"{stage.service.url}/locks")
         expect(state).to_contain_text("Stopped")
+
+
+def test_the_keyboard_opens_and_closes_the_tabs_of_what_the_fleet_does_not_use(stage, axe_source):
+    with stage.page("/locks") as page:
+        more, pools = page.locator("#more summary"), page.get_by_role("link", name="Pools")
+        expect(pools).to_be_hidden()
+        more.focus()
+        page.keyboard.press("Enter")
+        expect(pools).to_be_visible()
+        assert serious_faults(page, axe_source) == []
+        page.keyboard.press("Escape")
+        expect(pools).to_be_hidden()
+        expect(more).to_be_focused()
+        page.keyboard.press("g")
+        page.keyboard.press("p")
+        expect(page.locator("nav [aria-current=page]")).to_have_text("Pools")
 
 
 def test_keys_reach_pages_rows_the_palette_and_the_stop(stage):

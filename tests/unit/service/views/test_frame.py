@@ -5,6 +5,15 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
+from support.pools.builders import make_node
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.system import WantedSystem
+from zkdeployment.checks.rules.instance import LastCheckChanges
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.views.instances import ServicesSnapshot
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot
+from zkdeployment.promotion.feed import PromotionReading
 from zkdeployment.service.pages.live_page import main_pages
 from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.fleet import FleetVerdict, Tone
@@ -12,6 +21,7 @@ from zkdeployment.service.views.frame import ActLink, deadline, moment, page_fra
 
 NOW = 1_795_330_000.0
 ANN = make_user("ann", Role.OPERATOR)
+SYSTEM = Assignment("/os/web", 0, "system", "system", system=WantedSystem("/os/web", "2026-11-20"))
 
 
 @pytest.mark.parametrize(
@@ -33,6 +43,50 @@ def test_each_role_has_the_tabs_of_the_pages_that_it_may_read():
     assert tabs[Role.TENANT] == ["Pools"]
     assert (tabs[Role.VIEWER][0], tabs[Role.VIEWER][-1]) == ("Fleet", "Plan")
     assert tabs[Role.ADMIN] == tabs[Role.OPERATOR] == [*tabs[Role.VIEWER], "Audit"]
+
+
+#: The tabs that a fleet which uses no feature shows to a viewer, and those behind *More*.
+USED = ["Fleet", "Services", "History", "Locks", "Plan"]
+SPARE = ["Intents", "Checks", "Pools", "Rollout", "Promotion", "System"]
+
+
+def test_tabs_of_what_the_fleet_does_not_use_are_behind_more():
+    assert shown_tabs("/", FleetReading()) == (USED, SPARE)
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"),
+    [
+        ("Intents", FleetReading(parts={"intents": {("p", "app", "v1"): "recorded"}})),
+        ("Checks", FleetReading(parts={"checks": LastCheckChanges(0, 0)})),
+        ("Pools", FleetReading(parts={"pools": PoolReading(snapshot=PoolSnapshot(nodes={1: make_node(1)}))})),
+        ("Rollout", FleetReading(FleetSnapshot(strategy="waves"))),
+        ("Promotion", FleetReading(parts={"promotion": PromotionReading(promoter="ops1")})),
+        ("System", FleetReading(services=ServicesSnapshot({"web": (SYSTEM,)}))),
+    ],
+)
+def test_the_tab_of_what_the_fleet_uses_is_shown(name, reading):
+    shown, spare = shown_tabs("/", reading)
+
+    assert (set(shown), spare) == ({*USED, name}, [each for each in SPARE if each != name])
+
+
+def test_users_alone_do_not_make_a_fleet_one_with_pools():
+    assert "Pools" in shown_tabs("/", FleetReading(parts={"pools": PoolReading(tenants={1: "ann"})}))[1]
+
+
+@pytest.mark.parametrize("path", ["/pools", "/pools/usage"])
+def test_the_tab_of_the_page_itself_is_never_behind_more(path):
+    shown, spare = shown_tabs(path, FleetReading())
+
+    assert ("Pools" in shown, "Pools" in spare) == (True, False)
+
+
+def shown_tabs(path: str, reading: FleetReading) -> tuple[list[str], list[str]]:
+    """Return the names of the tabs that a viewer sees at once, and of those behind *More*."""
+    viewer = replace(ANN, role=Role.VIEWER)
+    tabs = page_frame(path, viewer, now=NOW, main_pages=main_pages(), reading=reading).tabs
+    return [tab.name for tab in tabs if not tab.spare], [tab.name for tab in tabs if tab.spare]
 
 
 def test_without_zookeeper_the_age_of_the_data_is_known():
