@@ -12,16 +12,16 @@
   ];
   const ROWS = "main tbody th a, main .problem h3 a, main .problem .hosts a:first-child, main a.tile, main .group h3 a";
   const more = document.getElementById("more"); // the tabs of features that the fleet does not use
-  let dialog = null; // the palette or the keys
+  let dialog = null; // the last one: the palette or the keys
   let going = false; // whether the key before was g
 
   function open(content, name) {
     dialog?.remove();
-    dialog = document.createElement("dialog");
+    const opened = dialog = document.createElement("dialog");
     dialog.className = "palette";
     dialog.setAttribute("aria-label", name);
     dialog.append(...content);
-    dialog.addEventListener("close", () => { dialog.remove(); dialog = null; });
+    opened.addEventListener("close", () => opened.remove()); // comes after the key that follows at once
     dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
     document.body.append(dialog);
     dialog.showModal();
@@ -87,12 +87,12 @@
       palette();
       return;
     }
-    if (dialog && ["ArrowDown", "ArrowUp"].includes(key)) {
+    if (dialog?.open && ["ArrowDown", "ArrowUp"].includes(key)) {
       event.preventDefault();
       move(key === "ArrowDown" ? 1 : -1, dialog.querySelectorAll("a"));
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || dialog || event.target.closest("input:not(#menu), select, textarea")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || dialog?.open || event.target.closest("input:not(#menu), select, textarea")) return;
     const wasGoing = going;
     going = false;
     if (wasGoing) {
