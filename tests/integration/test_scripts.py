@@ -147,7 +147,7 @@ def test_a_sandbox_reports_that_the_worker_of_pools_lacks_its_libraries_before_i
     done = run(programs / "zkdeployment", "sandbox", "up", "--server", "-d", tmp_path / "fleet", env=environment())
     assert done.returncode == 2
     assert done.stderr == (
-        "zkdeployment: the worker of host pools needs the library ansible_runner, which is not installed; install"
-        " the package zkdeployment-pools, or zkdeployment[pools] with pip\n"
+        "zkdeployment: the worker of host pools needs the library ansible_runner, which is not installed; run"
+        f" pip install -e '.[pools]' in {checkout}\n"
     )
     assert not (tmp_path / "fleet").exists()
