@@ -116,6 +116,7 @@ class Checks:
             self.maintenance.script_started(call, lambda since: self._is_late(call, since))
         self.groups.script_started(call, self._commit(call.revision), lambda since: self._is_late(call, since))
         self.order.script_started(call, self._commit(call.revision))
+        self._world.programs.check_script(call, self._commit(call.revision), self.fail)
         self.brackets.script_started(call, is_controlled=self._controller_of(call) is not None)
         if self._world.theme.signed:
             self._check_signed(call)

@@ -115,6 +115,7 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
     )
 
     def main(daemon: Daemon) -> None:
+        world.programs.load(machine)
         identity = machine.identity
         settings = replace(unnamed, host_id=identity.id, host_name=identity.name, role=identity.role)
         with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, daemon.control):
@@ -222,10 +223,6 @@ class _Nothing:
     def __init__(self, *_args: object, **_options: object) -> None:
         pass
 
-    def outdated(self) -> bool:
-        """Return that the program is the one on disk."""
-        return False
-
     def recover(self) -> None:
         """Do nothing."""
 
@@ -269,7 +266,8 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.agent.ScriptRunner": scripts,
         "pools.host.leases.AuthorizedKeys": _Access,
         "pools.host.leases.HostTraces": _Traces,
-        "programs.agent._PROGRAM": _Nothing(),
+        "programs.agent._PROGRAM": world.programs,
+        "publishing.targets.services.assignment_from_json": world.programs.read_assignment,
         "programs.agent.CheckoutPlaces": checkouts,
         "programs.agent.SmtpMailer": _Nothing,
         "programs.agent._home": lambda: "/root",

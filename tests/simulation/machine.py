@@ -363,6 +363,7 @@ class Machine:
         self.instances: dict[tuple[str, int], Instance] = {}
         self.running: ScriptCall | None = None
         self.present = False
+        self.has_older_agent = False
 
     @property
     def name(self) -> str:

@@ -31,6 +31,7 @@ from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base import cluster as base_cluster
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Mandate
+from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
@@ -535,6 +536,15 @@ def updates_without_reboots() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(step_effects, "must_reboot", return_value=False)
 
 
+def system_nodes_look_like_services() -> contextlib.AbstractContextManager[Any]:
+    """Publish system nodes as services without instances, which agents of any version accept."""
+
+    def of_system(system: Any, properties: Any = None) -> Assignment:
+        return Assignment(system.path, 0, "os-1", "os", properties=properties, system=system)
+
+    return mock.patch.object(Assignment, "of_system", of_system)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try.
@@ -570,6 +580,7 @@ MUTATIONS = {
     "a restart of the agent counts as a boot": Mutation(restarts_count_as_boots, "reboots", first=56),
     "a host reboots again and again": Mutation(reboots_unlimited, "reboots", first=33),
     "an update needs no reboot": Mutation(updates_without_reboots, "reboots", first=2),
+    "an older agent accepts system nodes": Mutation(system_nodes_look_like_services, "versions"),
     "a denied transaction counts as executed": Mutation(denials_unseen, "denials"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=5),

@@ -101,25 +101,26 @@ class Operators:
             pace = world.theme.pace * world.chance.choice([10.0, 40.0, 120.0])
             while world.now < end and not world.options.calm:
                 world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
-                self._attempt(self._act)
+                self.attempt(self._act)
             world.faults.end()
             if world.theme.rollbacks:
-                self._attempt(self._fail_a_rollout)
+                self.attempt(self._fail_a_rollout)
             is_pushed = world.chance.random() < 0.5 and not world.theme.tolerant
             if world.options.faults and (self._lacks_package() or is_pushed):
                 self._change()
                 self._push()
             if "prune" in world.theme.acts:
-                self._attempt(self._prune_removed_file)
+                self.attempt(self._prune_removed_file)
             while not self.converged:
                 world.network.scheduler.sleep(_LOOK)
                 obstacle = self._find_obstacle()
                 self.converged = obstacle is None
                 if obstacle is not None:
                     self.obstacle = obstacle
-                    self._attempt(self._repair)
+                    self.attempt(self._repair)
 
-    def _attempt(self, act: Callable[[], None]) -> None:
+    def attempt(self, act: Callable[[], None]) -> None:
+        """Do something; an error, such as a server that does not answer, ends it."""
         try:
             act()
         except ZkdeploymentError as error:
@@ -214,11 +215,33 @@ class Operators:
     def _system(self) -> None:
         """Push another release, or another generation, of a system node."""
         systems, chance = self._plan.systems, self._world.chance
+        if not systems:
+            return
         name = chance.choice(list(systems))
         systems[name] = systems[name].changed(chance)
         if chance.random() < 0.05:
             systems[name] = replace(systems[name], release=MISSING_VERSION, update="all")
         self._push()
+
+    def _no_systems(self) -> None:
+        """Push a tree without system nodes, which agents of each version understand; or one with them again."""
+        self._plan.systems = {} if self._plan.systems else new_systems(self._world.chance, self._names)
+        self._push()
+
+    def _upgrade(self) -> None:
+        """Install the newer agent on a machine."""
+        self._install_agent(is_older=False)
+
+    def _go_back(self) -> None:
+        """Install the older agent on a machine."""
+        self._install_agent(is_older=True)
+
+    def _install_agent(self, *, is_older: bool) -> None:
+        machines = [each for each in self._world.present_machines() if each.has_older_agent != is_older]
+        if machines:
+            machine = self._world.chance.choice(machines)
+            machine.has_older_agent = is_older
+            self._world.trace(f"{machine.name} has the {'older' if is_older else 'newer'} agent")
 
     def _power_on(self) -> None:
         """Start the machines that are known not to have come back from their reboots."""
@@ -398,7 +421,7 @@ class Operators:
                 self._retry_any(operator_adapters(session))
 
         change = TreeChange(create={f"/by-hand-{world.now:.0f}": {}})
-        world.network.scheduler.spawn(world.new_process("another operator"), lambda: self._attempt(retry))
+        world.network.scheduler.spawn(world.new_process("another operator"), lambda: self.attempt(retry))
         world.take_time(0.0, 20 * world.network.latency())
         self._acts.tree.import_tree(change, roles=(), versions={})
 
@@ -406,14 +429,14 @@ class Operators:
         """Resume at about the time of a stop, while other hosts may still record theirs."""
         with Session("zk1:2181", session_timeout=10.0) as session:
             self._world.take_time(0.0, 1.0)
-            self._attempt(lambda: operator_adapters(session).cluster.resume(self._act_of("resume")))
+            self.attempt(lambda: operator_adapters(session).cluster.resume(self._act_of("resume")))
 
     def stopped(self) -> None:
         """Hear of a stop."""
         world = self._world
         if world.faults.are_active and world.chance.random() < world.theme.hasty:
             at_once = self.retry_again_and_again if world.theme.retries else self.resume_at_once
-            world.network.scheduler.spawn(world.new_process("hasty"), at_once)
+            world.network.scheduler.spawn(world.new_process("hasty"), lambda: self.attempt(at_once))
 
     def retry_again_and_again(self) -> None:
         """Order retries of failed hosts until one resumes the fleet, both also while a retry is under way.
@@ -430,10 +453,10 @@ class Operators:
                     world.take_time(20.0, 40.0)
                     world.faults.lose_run_directory(succeeded)
                     world.take_time(60.0, 120.0)
-                self._attempt(lambda: self._retry_any(acts))
+                self.attempt(lambda: self._retry_any(acts))
                 if world.chance.random() < 0.1:
                     world.take_time(0.0, 10.0)
-                    self._attempt(lambda: acts.cluster.resume(self._act_of("resume")))
+                    self.attempt(lambda: acts.cluster.resume(self._act_of("resume")))
 
     def take_back(self) -> None:
         """Take the last push back, at about the time at which a syncer died while it published it."""
@@ -446,7 +469,7 @@ class Operators:
         self._plan = self._plans[commit.revision].copy()
         repository.rewind(commit)
         with Session("zk1:2181", session_timeout=10.0) as session:
-            self._attempt(
+            self.attempt(
                 lambda: operator_adapters(session).cluster.resume_latest(
                     self._act_of("resume"), timeout=60.0, overrides=GuardOverrides(rewind=True, mass_removal=True)
                 )
@@ -460,7 +483,7 @@ class Operators:
         self._resume_latest()
         world.script_failures = 1.0
         world.take_time(0.0, 20.0)
-        self._attempt(self._resume_latest)
+        self.attempt(self._resume_latest)
         world.take_time(60.0, 90.0)
         world.script_failures = 0.0
 
@@ -560,6 +583,7 @@ class Operators:
         world = self._world
         self._release_locks_of_lost_hosts()
         self._power_on()
+        self._upgrade()
         self._resume_group()
         self._uncordon()
         rollout = self._acts.rollouts.rollout()

@@ -55,7 +55,7 @@ class SmallOperators(Operators):
                 self._ordered.clear()
                 while self._orders:
                     act = getattr(self, f"_{self._orders.pop(0).replace(' ', '_')}")
-                    self._attempt(act)
+                    self.attempt(act)
 
     def stopped(self) -> None:
         """Do nothing at once."""

@@ -78,6 +78,7 @@ FLEETS = {
     "--theme maintenance --faults 240": (1, 24),
     "--theme reboots --faults 600": (1, 24),
     "--theme denials --faults 240": (1, 24),
+    "--theme versions --faults 240": (1, 24),
 }
 
 

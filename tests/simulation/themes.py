@@ -65,6 +65,9 @@ ACTS = {
     "uncordon": 0,
     "system": 0,
     "power on": 0,
+    "no systems": 0,
+    "upgrade": 0,
+    "go back": 0,
 }
 
 
@@ -85,7 +88,8 @@ class Theme:
     the strategy is healthy. With ``retries``, hasty operators let failed hosts try again, and resume the fleet
     meanwhile. With ``group_stops``, most services belong to groups whose failures stop only the group, and
     services have patches. In fleets with ``reboots``, hosts have system nodes, and some hosts that reboot are late
-    or do not come back. ``pace`` multiplies the times between acts and between faults.
+    or do not come back. With ``versions``, half of the hosts have an older agent, which knows no system nodes.
+    ``pace`` multiplies the times between acts and between faults.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -106,6 +110,7 @@ class Theme:
     retries: bool = False
     group_stops: bool = False
     reboots: bool = False
+    versions: bool = False
     pace: float = 1.0
 
 
@@ -249,6 +254,23 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         failing=0.02,
         reboots=True,
+    ),
+    "versions": Theme(
+        acts={
+            "push change": 40,
+            "system": 15,
+            "no systems": 15,
+            "upgrade": 10,
+            "go back": 5,
+            "power on": 6,
+            "by hand": 0,
+            "missing version": 2,
+        },
+        faults={"clock step": 0},  # a deadline is compared with the clocks of other hosts
+        distances=(1.0, 20.0, 100.0),
+        failing=0.02,
+        reboots=True,
+        versions=True,
     ),
     "denials": Theme(
         acts={"push change": 60, "strategy": 0, "by hand": 0, "missing version": 2},

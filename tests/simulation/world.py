@@ -26,6 +26,7 @@ from simulation.histories import HistoryWriter
 from simulation.machine import Machine
 from simulation.network import Network
 from simulation.operators import Operators
+from simulation.program_versions import LoadedPrograms
 from simulation.repository import SimulatedRepository
 from simulation.signatures import RotatedKeys
 from simulation.themes import CHOSEN, THEMES
@@ -125,6 +126,7 @@ class World:
         self.faults = Faults(self)
         self.attacker = Attacker(self)
         self.keys = RotatedKeys()
+        self.programs = LoadedPrograms(self)
 
     @property
     def now(self) -> float:
@@ -173,6 +175,7 @@ class World:
         machine = Machine(self, Identity(name, f"{name}.example.com", role), **facts)
         self.machines[name] = machine
         machine.present = True
+        machine.has_older_agent = self.theme.versions and self.chance.random() < 0.5
         self.daemons[name] = agent_daemon(self, machine)
         self.daemons[name].start()
         return machine
@@ -239,7 +242,8 @@ class World:
             self.trace(f"killed at {name}")
             self.network.scheduler.kill(process)
             if self.chance.random() < 0.7:
-                self.network.scheduler.spawn(self.new_process("author"), self.operators.take_back)
+                author = self.new_process("author")
+                self.network.scheduler.spawn(author, lambda: self.operators.attempt(self.operators.take_back))
             raise Killed
         if self.network.is_fatal_moment(process, name):
             self.trace(f"killed at {name}")
