@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simulation.analyses import AnalysisChecks
+from simulation.approval_checks import ApprovalChecks
 from simulation.bracket_checks import BracketChecks
 from simulation.grant_checks import GrantChecks
 from simulation.group_stops import GOVERNED, SYSTEM, GroupStopChecks
@@ -80,6 +81,7 @@ class Checks:
         self.order = OrderChecks(world, self.fail)
         self.brackets = BracketChecks(self.fail)
         self.analyses = AnalysisChecks(world, self.fail)
+        self._approvals = ApprovalChecks(world.theme, self.fail)
         self.retries = RetryChecks(world, self.fail)
         self.groups = GroupStopChecks(world, self.fail)
         self.maintenance = MaintenanceChecks(world, self.fail)
@@ -328,6 +330,7 @@ class Checks:
         self._check_work(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)
+        self._approvals.committed(changes)
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
 
     def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.analyses import CANARY, canary_metric
+from simulation.approval_checks import REST, awaits_approval
 from simulation.group_stops import FIX, GOVERNED_NUMBERS, GROUPS, SYSTEM
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.systems import new_systems
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from simulation.world import World
     from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.strategies.state import RolloutState
 
 #: The step of a host that waits for a service; a host that is not registered is named by its id.
 _ORDER_STEP = re.compile(r"waits for /s([0-9]+)/app on (\w+)")
@@ -250,7 +252,19 @@ class Operators:
                 machine.system.power_on()
 
     def _direct(self) -> None:
-        self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
+        self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), REST)
+
+    def _approve(self) -> None:
+        """Allow the group that waits for an approval to begin; sometimes none waits."""
+        self._acts.rollouts.direct(Directive.PROMOTE, self._act_of("rollout promote"), REST)
+
+    def _withhold(self) -> None:
+        """Pause the rollout."""
+        self._acts.rollouts.direct(Directive.PAUSE, self._act_of("rollout pause"))
+
+    def _release(self) -> None:
+        """End the pause of the rollout."""
+        self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))
 
     def _join(self) -> None:
         if len(self._world.machines) < 2 * self._world.options.hosts:
@@ -520,11 +534,13 @@ class Operators:
             if self._world.theme.analyses:
                 metric = canary_metric(failure_limit=chance.choice([0, 2]))
                 canary = {"bake_time": "5m", "progress_deadline": "5m", "analysis": [metric]}
-            rest = {
+            rest: dict[str, object] = {
                 "critical": chance.choice([True, False]),
                 "max_parallel": chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
                 "success_criteria": {"maximum_failed_nodes": 9 if tolerant else chance.choice([0, 1, 2, 9])},
             }
+            if self._world.theme.approvals:
+                rest["manual"] = chance.random() < 0.8
             on_failure = "rollback" if self._world.theme.rollbacks else "stop"
             self._plan.strategy = canary_first({"node_tags": ["canary"]}, rest, canary, on_failure=on_failure)
 
@@ -587,10 +603,8 @@ class Operators:
         self._resume_group()
         self._uncordon()
         rollout = self._acts.rollouts.rollout()
-        if rollout is not None and rollout.paused and rollout.ending is None:
-            self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))
-        if rollout is not None and rollout.ending is None and waiting_reason(rollout, CANARY):
-            self._acts.rollouts.direct(Directive.PROMOTE, self._act_of("rollout promote"), CANARY)
+        if rollout is not None and rollout.ending is None:
+            self._decide(rollout)
         nodes = world.network.ensemble.leader.nodes
         tip = world.repository.fetch()
         running = _value(nodes, paths.HOSTS, "version") == tip
@@ -615,6 +629,15 @@ class Operators:
                 self._plan.services[number].targets = {world.chance.choice(self._present_targets()): 1}
             self._push()
             self._resume_latest()
+
+    def _decide(self, rollout: RolloutState) -> None:
+        """Take the decisions for which a rollout waits."""
+        if rollout.paused:
+            self._release()
+        if waiting_reason(rollout, CANARY):
+            self._acts.rollouts.direct(Directive.PROMOTE, self._act_of("rollout promote"), CANARY)
+        if awaits_approval(rollout):
+            self._approve()
 
     def _resume_tip(self) -> None:
         """Publish the tip; add removed files again if the order of their services forbids that."""

@@ -79,6 +79,7 @@ FLEETS = {
     "--theme reboots --faults 600": (1, 24),
     "--theme denials --faults 240": (1, 24),
     "--theme versions --faults 240": (1, 24),
+    "--theme approvals --faults 240": (1, 24),
 }
 
 

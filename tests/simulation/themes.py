@@ -68,6 +68,9 @@ ACTS = {
     "no systems": 0,
     "upgrade": 0,
     "go back": 0,
+    "approve": 0,
+    "withhold": 0,
+    "release": 0,
 }
 
 
@@ -89,6 +92,7 @@ class Theme:
     meanwhile. With ``group_stops``, most services belong to groups whose failures stop only the group, and
     services have patches. In fleets with ``reboots``, hosts have system nodes, and some hosts that reboot are late
     or do not come back. With ``versions``, half of the hosts have an older agent, which knows no system nodes.
+    With ``approvals``, operators have to approve the second group of the strategy.
     ``pace`` multiplies the times between acts and between faults.
     """
 
@@ -111,6 +115,7 @@ class Theme:
     group_stops: bool = False
     reboots: bool = False
     versions: bool = False
+    approvals: bool = False
     pace: float = 1.0
 
 
@@ -254,6 +259,27 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         failing=0.02,
         reboots=True,
+    ),
+    "approvals": Theme(
+        acts={
+            "push change": 20,
+            "strategy": 10,
+            "approve": 25,
+            "withhold": 10,
+            "release": 15,
+            "resume": 20,
+            "resume latest": 15,
+            "publish again": 6,
+            "direct": 3,
+            "by hand": 0,
+            "missing version": 2,
+            "stop": 2,
+            "hold": 0,
+        },
+        distances=(1.0, 20.0, 100.0),
+        failing=0.02,
+        tolerant=True,
+        approvals=True,
     ),
     "versions": Theme(
         acts={
