@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from simulation.analyses import HEALTHY, UNHEALTHY
@@ -131,6 +132,10 @@ class Faults:
 
     def _lost_run_directory(self, daemon: Daemon, _process: Process) -> None:
         self.lose_run_directory(daemon.name)
+
+    def _lost_log_directory(self, daemon: Daemon, _process: Process) -> None:
+        if daemon.name in self._world.machines:
+            shutil.rmtree(self._world.machines[daemon.name].logs, ignore_errors=True)
 
     def lose_run_directory(self, name: str) -> None:
         """Reboot a machine without its run directory, unless a failure is kept there, which would be lost."""

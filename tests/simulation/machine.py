@@ -168,10 +168,11 @@ class MachineScripts:
         facts: Mapping[str, str] | None = None,
         last_check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run a script to its end; ``name``, ``directory`` and ``facts`` have no effect."""
-        del name, directory, facts
+        """Run a script to its end; ``directory`` and ``facts`` have no effect."""
+        del directory, facts
         machine, world = self._machine, self._machine.world
         self.wait_for_predecessor()
+        output = self._output(name)
         machine.point("script")
         last_check()
         call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
@@ -181,11 +182,25 @@ class MachineScripts:
         machine.running = call
         world.checks.script_started(call)
         world.network.scheduler.after(world.script_seconds(), lambda: self._end(call))
-        self._await(call)
+        with output as opened:
+            self._await(call, [] if opened is None else [opened.follow])
         if asks_for_reboot and machine.running is not call:
             raise ScriptError(f"{call} asks for a reboot", status=REBOOT_STATUS)
         if call.fails:
             raise ScriptError(world.checks.failure_seen(call))
+
+    def _output(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Return the file for the output of a script, in fleets with logs."""
+        machine = self._machine
+        if not machine.world.theme.logs:
+            return contextlib.nullcontext()
+        try:
+            return scripts.ScriptRunner(environment={}, logs=machine.logs, record=machine.logs / "run")._output(
+                name
+            )
+        except ScriptError as error:
+            machine.world.checks.fail(f"{machine.name} starts no script: {error}")
+            raise
 
     def cap_outputs(self) -> None:
         """Do nothing."""
@@ -200,17 +215,17 @@ class MachineScripts:
     @property
     def _poll(self) -> float | None:
         theme = self._machine.world.theme
-        return _POLL if theme.long_scripts or theme.group_stops else None
+        return _POLL if theme.long_scripts or theme.group_stops or theme.logs else None
 
     def _follow(self) -> None:
         """Follow the output of a script, which a full disk makes impossible."""
         if self._machine.disk.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _await(self, call: ScriptCall) -> None:
+    def _await(self, call: ScriptCall, beside: Sequence[Callable[[], None]]) -> None:
         """Wait for the end of a script; cut the script off if the agent has to end."""
         try:
-            scripts.wait_for_end(lambda: call.ended.wait(self._poll), (self._follow, self.tick))
+            scripts.wait_for_end(lambda: call.ended.wait(self._poll), (self._follow, self.tick, *beside))
         except ShutdownError:
             self._machine.cut_off()
             raise
@@ -364,6 +379,7 @@ class Machine:
         self.running: ScriptCall | None = None
         self.present = False
         self.has_older_agent = False
+        self.logs = world.scratch / identity.id / "log"
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules import planner
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
+from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.steps import reboots, step_effects
 from zkdeployment.agent.steps.reboots import HostReboots
 from zkdeployment.agent.steps.step_effects import StepEffects
@@ -32,6 +33,7 @@ from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperA
 from zkdeployment.base import cluster as base_cluster
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Mandate
 from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.errors import ScriptError
 from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
@@ -579,6 +581,21 @@ def grants_of_other_publications() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def logs_made_once() -> Iterator[None]:
+    """Make the directory for the output of scripts only once."""
+    output, made = ScriptRunner._output, set()
+
+    def once(self: Any, name: str) -> Any:
+        if self.logs in made and not self.logs.exists():
+            raise ScriptError(f"{self.logs} does not exist")
+        made.add(self.logs)
+        return output(self, name)
+
+    with mock.patch.object(ScriptRunner, "_output", once):
+        yield
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try.
@@ -618,6 +635,7 @@ MUTATIONS = {
     "a group begins without its approval": Mutation(approvals_ignored, "approvals"),
     "a paused rollout continues": Mutation(pauses_ignored, "approvals", first=5),
     "a grant of another publication counts": Mutation(grants_of_other_publications, "approvals", first=5),
+    "a lost log directory fails the next script": Mutation(logs_made_once, "lost directories"),
     "a denied transaction counts as executed": Mutation(denials_unseen, "denials"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=5),

@@ -80,6 +80,7 @@ FLEETS = {
     "--theme denials --faults 240": (1, 24),
     "--theme versions --faults 240": (1, 24),
     "--theme approvals --faults 240": (1, 24),
+    "--theme 'lost directories' --faults 240": (1, 24),
 }
 
 

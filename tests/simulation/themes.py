@@ -33,6 +33,7 @@ FAULTS = {
     "metrics": 0,
     "no coordinator": 0,
     "lost run directory": 0,
+    "lost log directory": 0,
     "denied writes": 0,
 }
 
@@ -93,6 +94,7 @@ class Theme:
     services have patches. In fleets with ``reboots``, hosts have system nodes, and some hosts that reboot are late
     or do not come back. With ``versions``, half of the hosts have an older agent, which knows no system nodes.
     With ``approvals``, operators have to approve the second group of the strategy.
+    With ``logs``, the output of scripts is in real files.
     ``pace`` multiplies the times between acts and between faults.
     """
 
@@ -116,6 +118,7 @@ class Theme:
     reboots: bool = False
     versions: bool = False
     approvals: bool = False
+    logs: bool = False
     pace: float = 1.0
 
 
@@ -259,6 +262,13 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         failing=0.02,
         reboots=True,
+    ),
+    "lost directories": Theme(
+        acts={"push change": 60, "by hand": 0, "missing version": 0, "strategy": 4},
+        faults={"lost log directory": 30, "lost run directory": 15, "kill": 12, "terminate": 6},
+        distances=(1.0, 20.0),
+        failing=0.05,
+        logs=True,
     ),
     "approvals": Theme(
         acts={

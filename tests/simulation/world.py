@@ -105,8 +105,9 @@ class World:
         roles = [*self.roles] if self.theme.controlled else roles
         self.role_of = [None, *(self.chance.choice(roles) for _ in range(2 * options.hosts))]
         self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
-        self._scratch = tempfile.TemporaryDirectory() if self.theme.checkouts else None
-        self.software = None if self._scratch is None else SoftwareRepository(Path(self._scratch.name))
+        self._scratch = tempfile.TemporaryDirectory() if self.theme.checkouts or self.theme.logs else None
+        self.scratch = Path("/simulated" if self._scratch is None else self._scratch.name)
+        self.software = SoftwareRepository(self.scratch) if self.theme.checkouts else None
         if self.software is not None:
             self.repository.spelled = self.software.spelled
         self.checks = Checks(self)
