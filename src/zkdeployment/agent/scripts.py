@@ -142,8 +142,14 @@ def cap(file: Path) -> None:
 
 
 def is_written(file: Path) -> bool:
-    """Whether a process has a file open for writing, according to the kernel's leases; raises ``OSError``."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Whether a process has a file open for writing, according to the kernel's leases; raises ``OSError``.
+
+    A file that was removed meanwhile is not written.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, sent if the lease is broken
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

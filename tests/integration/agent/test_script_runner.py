@@ -464,6 +464,22 @@ def test_old_logs_are_pruned(tmp_path, make):
     assert not remaining[-1].startswith("2020")
 
 
+def test_a_script_runs_although_old_logs_are_removed_while_they_are_pruned(tmp_path, make, monkeypatch):
+    logs = tmp_path / "log"
+    logs.mkdir()
+    for number in range(201):
+        (logs / f"20200101T000000.{number:06}Z-x.log").touch()
+    is_written = scripts.is_written
+
+    def removed(file: Path) -> bool:
+        file.unlink()
+        return is_written(file)
+
+    monkeypatch.setattr(scripts, "is_written", removed)
+    make().run(["/bin/true"], name="x", revision="r")
+    assert len(list(logs.iterdir())) == 200
+
+
 def test_a_signal_to_the_scripts_process_group_does_not_reach_the_agent(tmp_path, make):
     make().run([script(tmp_path, "#!/bin/sh\ntrap '' TERM\nkill -TERM 0\n")], name="x", revision="r")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
