@@ -90,19 +90,22 @@ class FollowedNodes(NodeCopies):
         self._lock = threading.Lock()
         self._stale: set[Read] = set()
         self._changed: set[Read] = set()  # changes that ``refresh`` has not returned yet
+        self._is_complete = True  # everything that has to be followed was read in the last refresh
         self._connection: int | None = None  # the connection that has the watches; a new one has none
 
     @property
     def are_stale(self) -> bool:
         """Whether something may be outdated."""
-        return bool(self._stale) or self._connection != self._session.link.connections
+        return (
+            bool(self._stale) or not self._is_complete or self._connection != self._session.link.connections
+        )
 
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
         """Read the outdated nodes, and return the changes since the last call that returned.
 
         ``wanted`` returns everything that has to be followed; it is called again after reads on which its result
-        may depend. Raises ``UnreachableError`` if the connection was lost during the call: then everything is
-        outdated.
+        may depend. If nodes change again and again during the call, it returns, and ``wake`` is called for the
+        rest. Raises ``UnreachableError`` if the connection was lost during the call: then everything is outdated.
         """
         connection, former = self._session.link.connections, self._connection
         self._connection = None
@@ -111,9 +114,12 @@ class FollowedNodes(NodeCopies):
                 self._stale |= self._values.keys()
         for _ in range(_ROUNDS):
             due = self._due(frozenset(wanted()))
+            self._is_complete = not due
             if not due:
                 break
             self._read(due)
+        else:
+            self._wake()
         if connection != self._session.link.connections:
             raise UnreachableError(f"the connection to ZooKeeper at {self._session.connection} was lost")
         self._connection = connection

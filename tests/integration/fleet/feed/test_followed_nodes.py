@@ -37,6 +37,23 @@ def test_a_change_that_was_read_before_the_connection_was_lost_is_in_the_next_re
     assert nodes.refresh(lambda: [NODE]) == frozenset()
 
 
+def test_nodes_that_one_refresh_did_not_reach_are_outdated_and_read_by_the_next_one(session: Session):
+    woken: list[bool] = []
+    nodes = FollowedNodes(session, lambda: woken.append(True))
+    chain = [Read(f"{NODE.path}{number}") for number in range(8)]
+    for read in chain:
+        session.ensure(read.path, b"1")
+
+    def wanted() -> list[Read]:
+        """Return the nodes to follow: each one after the first leads to one more, as in a burst of changes."""
+        return chain[: 1 + sum(nodes.node(read.path) is not None for read in chain)]
+
+    first = nodes.refresh(wanted)
+    assert (nodes.are_stale, bool(woken), first < {*chain}) == (True, True, True)
+    assert first | nodes.refresh(wanted) == {*chain}
+    assert not nodes.are_stale
+
+
 def test_an_empty_directory_counts_a_child_that_came_and_went_between_two_refreshes(
     session: Session, other: Session
 ):
