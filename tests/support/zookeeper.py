@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.protocol.states import Callback
 
 from support.proxy import Proxy
 from support.waiting import UNLIMITED, wait_until
@@ -99,14 +97,6 @@ class CountedSession(Session):
         client._call = call
         self.sessions.append(self)
         return client
-
-
-def deliver_events(session: Session) -> None:
-    """Return when the watchers of a session have been called for all changes that were made before this call."""
-    session.sync()
-    delivered = threading.Event()
-    session._client.handler.dispatch_callback(Callback("watch", delivered.set, ()))
-    delivered.wait()
 
 
 def sent_requests(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

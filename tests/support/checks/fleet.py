@@ -13,7 +13,6 @@ import httpx
 from support.certificates import CERTIFICATES
 from support.waiting import ManualClock
 from support.web.servers import WebServer
-from support.zookeeper import deliver_events
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
@@ -75,7 +74,8 @@ class CheckedFleet:
         published = self.publishing.get(paths.TARGETS) or {}
         sequence = published["since"]
         assert isinstance(sequence, int)
-        deliver_events(self.session)
+        self.session.sync()
+        self.session.settle_watches()
         return sequence
 
     def report(self, *services: str, hosts: Iterable[str] | None = None) -> None:
@@ -85,7 +85,8 @@ class CheckedFleet:
             markers = tuple(Marker(Deployment(f"/shop/{name}", 0), name, name) for name in services)
             write_inventory(self.session, KnownHost(Identity(host, host), Inventory(markers=markers)))
             self.publishing.register(host, str(published["version"]), sequence=published["sequence"])
-        deliver_events(self.session)
+        self.session.sync()
+        self.session.settle_watches()
 
     def instances(self) -> dict[str, CheckInstance]:
         """Return all instances: those of one check and service by host, if there is only one."""
