@@ -28,6 +28,7 @@ FEATURE = Feature(
             template_packages=("zkdeployment.checks",),
             service_page=function_in(".checks.pages", "service_page"),
             finding_body=value_in(".checks.rules.listing", "CheckInstanceView"),
+            plan_body=value_in(".checks.models", "PLAN_BODY"),
             retire_user=function_in(".checks.opening", "retire_monitoring"),
         ),
         VerbPlaces(

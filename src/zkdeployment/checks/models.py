@@ -11,7 +11,21 @@ from zkdeployment.checks.rules.instance import CheckInstance, CheckState, Instan
 from zkdeployment.checks.rules.listing import CheckDrift, CheckInstanceView, SystemBacklog
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
 from zkdeployment.checks.views.wanted import CheckError
-from zkdeployment.service.responses import answer
+from zkdeployment.service.responses import Described, answer
+
+
+class CheckDifferenceBody(Described):
+    """The effect of a publication on check instances: at most 1,000 of each kind, and how many there are."""
+
+    counts: dict[Literal["added", "changed", "removed"], int]
+    added: list[dict[str, Any]]
+    changed: list[dict[str, Any]]
+    removed: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+
+
+#: The key of the addition to a plan, and what it has.
+PLAN_BODY = ("checks", CheckDifferenceBody)
 
 
 class CheckMetadata(BaseModel):

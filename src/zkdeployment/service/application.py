@@ -141,6 +141,7 @@ def api_routers() -> tuple[APIRouter, ...]:
     return (
         *_API_ROUTERS,
         fleet.explanation_router(),
+        publications.plan_router(),
         act_operations(),
         *(router for places in installed(ServicePlaces) for router in places.api_routers()),
     )

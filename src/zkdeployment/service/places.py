@@ -46,6 +46,8 @@ class ServicePlaces:
     metrics: Callable[[FleetReading], Iterable[Metric]] = lambda _reading: ()
     #: The class that describes the feature's findings on hosts in the API.
     finding_body: Callable[[], Any] | None = None
+    #: The name of the feature's addition to a plan, and the class that describes it in the API.
+    plan_body: Callable[[], tuple[str, Any]] | None = None
     #: Reads the published limits of tenants without limits of their own.
     tenant_limits: Callable[[Session], TenantLimits] | None = None
     #: Parts of the page of a service.

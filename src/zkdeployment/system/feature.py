@@ -19,6 +19,7 @@ FEATURE = Feature(
             page_routers=value_in(".system.pages", "ROUTERS"),
             main_pages=value_in(".system.pages", "MAIN_PAGES"),
             template_packages=("zkdeployment.system",),
+            plan_body=value_in(".system.models", "PLAN_BODY"),
         ),
         VerbPlaces(
             {

@@ -96,9 +96,7 @@ class FollowedNodes(NodeCopies):
     @property
     def are_stale(self) -> bool:
         """Whether something may be outdated."""
-        return (
-            bool(self._stale) or not self._is_complete or self._connection != self._session.link.connections
-        )
+        return bool(self._stale) or not self._is_complete or self._connection != self._session.link.connections
 
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
         """Read the outdated nodes, and return the changes since the last call that returned.

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import Field, create_model
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.names import RESERVED, NameKind, is_name
@@ -23,6 +24,7 @@ from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.act import CommitReference
 from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.responses import ERRORS, Described, answer, body_of
 from zkdeployment.service.views.fleet import unpublished_commits
@@ -214,58 +216,6 @@ class PackageCheckBody(Described):
     problems: list[PackageProblemBody]
 
 
-class CheckDifferenceBody(Described):
-    """The effect of a publication on check instances: at most 1,000 of each kind, and how many there are."""
-
-    counts: dict[Literal["added", "changed", "removed"], int]
-    added: list[dict[str, Any]]
-    changed: list[dict[str, Any]]
-    removed: list[dict[str, Any]]
-    errors: list[dict[str, Any]]
-
-
-class PlannedPackageBody(Described):
-    """A package that an update of the operating system changes; ``before`` is null if it is added."""
-
-    name: str
-    before: str | None
-    after: str | None
-    security: bool
-
-
-class PlannedUpdateBody(Described):
-    """The estimated update of the operating system of a host; ``reboot_for`` are the packages that ask for it."""
-
-    packages: list[PlannedPackageBody]
-    updates: int
-    security: int
-    reboot: bool
-    reboot_for: list[str]
-
-
-class UpdateKindBody(Described):
-    """The ids of the hosts with one kind of update; ``unknown`` is why the update is unknown.
-
-    ``missing`` are the repositories that could not be read.
-    """
-
-    path: str
-    release: str
-    hosts: list[str]
-    unknown: str | None
-    missing: list[str]
-    update: PlannedUpdateBody | None
-
-
-class PlannedUpdatesBody(Described):
-    """The updates of operating systems: at most 1,000 kinds, how many more there are, and the time of all."""
-
-    hosts: int
-    kinds: list[UpdateKindBody]
-    more: int
-    time: str | None
-
-
 class PlanBody(Described):
     """The forecast of a publication."""
 
@@ -280,11 +230,19 @@ class PlanBody(Described):
     order: dict[str, Any] | None
     warnings: list[str]
     packages: PackageCheckBody | None
-    checks: CheckDifferenceBody
-    system: PlannedUpdatesBody
 
 
-@router.get("/plan", response_model=PlanBody, responses={404: ERRORS[404], 409: ERRORS[409]})
+def plan_router() -> APIRouter:
+    """Return the operation that plans a publication, whose answer has the additions of the features."""
+    reading = (places.plan_body for places in installed(ServicePlaces))
+    bodies = dict(read() for read in reading if read is not None)
+    additions: dict[str, Any] = {name: (kind, ...) for name, kind in bodies.items()}
+    body = create_model("PlanBody", __base__=PlanBody, __doc__=PlanBody.__doc__, **additions)
+    planning = APIRouter(prefix="/api/v1", tags=["publications"], responses={503: ERRORS[503]})
+    planning.add_api_route("/plan", read_plan, response_model=body, responses={**_MISSING, 409: ERRORS[409]})
+    return planning
+
+
 def read_plan(
     request: Request,
     user: Reader,
