@@ -84,8 +84,12 @@ def _run_searches(wanted: argparse.Namespace) -> int:
 
 
 def _run_again(wanted: argparse.Namespace) -> int:
-    """Execute a saved run again, and show what happens in it."""
-    scenario, mutation, choices = load(wanted.replay)
+    """Execute a saved run again, and show what happens in it; return 2 for a file that has no run."""
+    try:
+        scenario, mutation, choices = load(wanted.replay)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        _say(f"cannot replay {wanted.replay}: expected a file that --search saved, found: {error}")
+        return 2
     with _mutated(mutation):
         run = execute(scenario, choices, watch=_say)
     _say(run.violations[0] if run.violations else "all invariants held")

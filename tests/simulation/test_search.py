@@ -66,3 +66,11 @@ def test_a_run_that_fails_is_replayed_from_a_file(tmp_path):
     assert replay.returncode == 1
     assert replay.stdout.endswith(f"{violation}\n")
     assert "h0           info: deployment-started" in replay.stdout
+
+
+def test_a_file_without_a_run_is_named(tmp_path):
+    for text in ("no JSON", "[]", '{"scenario": "of another version"}'):
+        (tmp_path / "run.json").write_text(text)
+        replay = simulate("--replay", tmp_path / "run.json")
+        assert (replay.returncode, replay.stderr) == (2, "")
+        assert f"cannot replay {tmp_path}/run.json: expected a file that --search saved" in replay.stdout
