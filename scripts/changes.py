@@ -75,13 +75,13 @@ def _section(title: str, entries: list[str]) -> str:
 
 
 def with_release(changes: str, version: str, date: str, sections: str) -> str:
-    """Return the changelog with a release on top; the text of its unreleased section stays in it."""
+    """Return the changelog with a release on top; if its section is there already, its text stays and its date is renewed."""
     if not re.fullmatch(r"\d+(\.\d+)+", version):
         msg = f"invalid version {version!r}: expected numbers with dots, such as 1.0.0"
         raise FragmentError(msg)
     releases = [*RELEASE.finditer(changes)]
-    if any(found[1] == version and found[2] != "unreleased" for found in releases):
-        msg = f"CHANGES.rst has a release {version} already; choose a higher version"
+    if any(found[1] == version for found in releases[1:]):
+        msg = f"CHANGES.rst has a release after {version} already; choose a higher version"
         raise FragmentError(msg)
     title = f"{version} ({date})"
     start = releases[0].start() if releases else len(changes)

@@ -52,9 +52,14 @@ def test_a_release_is_placed_above_older_ones_and_its_fragments_are_removed(root
     assert SCRIPT.fragments(root) == []
 
 
-def test_the_unreleased_text_of_the_version_stays_and_fragments_follow_it():
-    unreleased = OLDER.replace("2026-12-01", "unreleased")
-    assert SCRIPT.with_release(unreleased, "0.1.0", "2026-12-01", SECTIONS) == f"{OLDER}\n{SECTIONS}"
+@pytest.mark.parametrize("date", ["unreleased", "2026-11-30"])
+def test_the_text_of_a_prepared_version_stays_its_date_is_renewed_and_fragments_follow_it(date):
+    prepared = OLDER.replace("2026-12-01", date)
+    assert SCRIPT.with_release(prepared, "0.1.0", "2026-12-01", SECTIONS) == f"{OLDER}\n{SECTIONS}"
+
+
+def test_a_prepared_release_without_fragments_is_the_same_on_its_day():
+    assert SCRIPT.with_release(OLDER, "0.1.0", "2026-12-01", "") == OLDER
 
 
 def test_a_fragment_has_up_to_two_sentences_and_dots_within_words(tmp_path):
@@ -82,9 +87,12 @@ def test_an_invalid_fragment_is_refused_and_nothing_is_changed(root, name, text,
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [("0.1.0", "has a release 0.1.0 already"), ("next", "expected numbers with dots")]
+    ("version", "message"),
+    [("0.1.0", "has a release after 0.1.0 already"), ("next", "expected numbers with dots")],
 )
-def test_a_version_that_is_released_or_malformed_is_refused(root, version, message):
+def test_a_version_before_the_last_release_or_malformed_is_refused(root, version, message):
+    newer = OLDER.replace("0.1.0", "0.2.0")
+    (root / "CHANGES.rst").write_text(f"Changes\n=======\n\n{newer}\n{OLDER}")
     with pytest.raises(SCRIPT.FragmentError, match=message):
         SCRIPT.main(root, version)
     assert len(SCRIPT.fragments(root)) == len(FRAGMENTS)
