@@ -94,7 +94,8 @@ def test_a_load_balancer_forwards_to_the_version_in_service_and_refuses_a_wrong_
         Provider(session, SOURCE, new).register({"version": "2"})
         wait_until(lambda: balancer.answers() and balancer.get()[1] == b"new", "answers of the new version")
         assert new in balancer.file.read_text()
-        wait_until(lambda: log().count("balancer-loaded") == 2, "the logged load of the new version")
+        # A slow filter may load the file without any server first.
+        wait_until(lambda: log().count("balancer-loaded") > 1, "the logged load of the new version")
 
 
 #: Addresses that other instances may register beside the one that answers; the last one has no IP address.

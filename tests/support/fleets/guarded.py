@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from support.agents import RunningAgent
+    from support.agents import AgentHost, RunningAgent
 
 #: The programs with credentials of their own. Workers of host pools have those of the service.
 PROGRAMS = ("agents", "syncer", "operators", "service")
@@ -108,8 +108,7 @@ class GuardedFleet:
     def agents(self) -> Iterator[None]:
         """Run the agents of all hosts."""
         with ExitStack() as stack:
-            hosts = [host for host in (self.host, self.lent) if host is not None]
-            self._running = [stack.enter_context(host.agent()) for host in hosts]
+            self._running = [stack.enter_context(host.agent()) for host in self._hosts]
             yield
 
     def servers(self, program: str) -> Servers:
@@ -150,13 +149,18 @@ class GuardedFleet:
             self.converge()
 
     def wait_for_refusal(self, message: str) -> None:
-        """Wait until the first host shows this error, and the fleet is stopped.
+        """Wait until a host shows this error, and the fleet is stopped.
 
-        The other host, which may refuse a moment later, stops the fleet once more: the truth may come only then.
+        The other one then does not begin, or refuses a moment later and stops the fleet once more: the truth may come
+        only when both are idle.
         """
-        wait_until(lambda: message in self.host.node.get("error", ""), "the host refuses")
+        wait_until(lambda: any(message in host.node.get("error", "") for host in self._hosts), "a host refuses")
         wait_until(lambda: self.publishing.version is None, "the fleet is stopped")
         self._wait_until_idle()
+
+    @property
+    def _hosts(self) -> list[AgentHost]:
+        return [host for host in (self.host, self.lent) if host is not None]
 
     @property
     def _is_converged(self) -> bool:

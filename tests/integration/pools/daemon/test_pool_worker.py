@@ -141,7 +141,7 @@ def test_a_document_that_cannot_be_read_changes_nothing_and_is_reported(worker, 
     assert capsys.readouterr().out.count("pools-cycle-failed") == 1
     assert fleet.states("cloud") == ["ready", "ready"]
     fleet.publish(document(CLOUD))
-    assert worker.worker.run_cycle() == 300
+    wait_until(lambda: worker.worker.run_cycle() == 300, "a cycle with the document that can be read")
     assert "pools-recovered" in capsys.readouterr().out
 
 
