@@ -75,7 +75,7 @@ def _section(title: str, entries: list[str]) -> str:
 
 
 def with_release(changes: str, version: str, date: str, sections: str) -> str:
-    """Return the changelog with a release on top; if its section is there already, its text stays and its date is renewed."""
+    """Return the changelog with a release on top; the text of its own section stays, with a new date."""
     if not re.fullmatch(r"\d+(\.\d+)+", version):
         msg = f"invalid version {version!r}: expected numbers with dots, such as 1.0.0"
         raise FragmentError(msg)

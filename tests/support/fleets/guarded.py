@@ -151,8 +151,8 @@ class GuardedFleet:
     def wait_for_refusal(self, message: str) -> None:
         """Wait until a host shows this error, and the fleet is stopped.
 
-        The other one then does not begin, or refuses a moment later and stops the fleet once more: the truth may come
-        only when both are idle.
+        The other one then does not begin, or refuses a moment later and stops the fleet once more: the truth may
+        come only when both are idle.
         """
         wait_until(lambda: any(message in host.node.get("error", "") for host in self._hosts), "a host refuses")
         wait_until(lambda: self.publishing.version is None, "the fleet is stopped")
