@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.analyses import AnalysisChecks
 from simulation.approval_checks import ApprovalChecks
 from simulation.bracket_checks import BracketChecks
+from simulation.cut_off_checks import CutOffChecks
 from simulation.grant_checks import GrantChecks
 from simulation.group_stops import GOVERNED, SYSTEM, GroupStopChecks
 from simulation.live_trees import LiveTrees
@@ -30,7 +31,7 @@ from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from simulation.green import Process
     from simulation.machine import Machine, ScriptCall
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from simulation.server_tree import Change
     from simulation.world import World
     from zkdeployment.agent.daemon.plans import HostPlan
-    from zkdeployment.base.deployment import Deployment, DesiredState
+    from zkdeployment.base.deployment import DesiredState
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.session import Session
 
@@ -72,13 +73,13 @@ class Checks:
         self.pruned: dict[str, int] = {}
         self._trees = LiveTrees()
         self._active: dict[str, ScriptCall] = {}
-        self._cut_off: dict[str, Machine] = {}
         self._stopped_since: float | None = None
         self._revision: str | None = None
         self._running: object = None  # the cluster version
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
         self._failures = 0
         self.order = OrderChecks(world, self.fail)
+        self.cut_off = CutOffChecks(world, self.fail)
         self.brackets = BracketChecks(self.fail)
         self.analyses = AnalysisChecks(world, self.fail)
         self._approvals = ApprovalChecks(world.theme, self.fail)
@@ -129,9 +130,7 @@ class Checks:
             if other is not None:
                 self.fail(f"two hosts in {lock}: {other.machine.name} runs {other}, {machine.name} starts {call}")
             self._active[lock] = call
-            half = self._cut_off.get(lock, machine)
-            if half is not machine:
-                self.fail(f"{machine.name} starts {call}, although {half.name} was cut off in {lock}")
+            self.cut_off.script_started(call, lock)
 
     def text_for(self, call: ScriptCall) -> object:
         """Return the service's property that a script sees."""
@@ -151,26 +150,13 @@ class Checks:
         for lock, active in list(self._active.items()):
             if active is call:
                 del self._active[lock]
-                self._cut_off.pop(lock, None)
+                self.cut_off.script_ended(lock)
 
     def script_cut_off(self, call: ScriptCall) -> None:
         """Note that a script was ended in the middle: its machine continues before any other does."""
         locks = [lock for lock, active in self._active.items() if active is call and lock.startswith("service")]
         self.script_ended(call)
-        if self._world.theme.long_scripts and call.machine.present:
-            self._cut_off.update(dict.fromkeys(locks, call.machine))
-
-    def handing_on(self, hand_on: Callable[..., bool]) -> Callable[..., bool]:
-        """Return ``hand_on``, with which agents release their kept locks, as a function that notes the call."""
-
-        def noted(fleet: Any, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
-            needed = {f"service {deployment.path}" for deployment in pending}
-            for lock, machine in list(self._cut_off.items()):
-                if machine.name == identity.id and lock not in needed:
-                    del self._cut_off[lock]
-            return hand_on(fleet, identity, pending)
-
-        return noted
+        self.cut_off.script_cut_off(call, locks)
 
     def failure_seen(self, call: ScriptCall) -> str:
         """Return the message with which an agent hears of a failure, which has to be reported from now on.
@@ -198,7 +184,7 @@ class Checks:
     def machine_left(self, machine: Machine) -> None:
         """Forget the failures of a machine that was switched off for good, and where it was cut off."""
         self._unreported = {number: entry for number, entry in self._unreported.items() if entry[0] is not machine}
-        self._cut_off = {lock: other for lock, other in self._cut_off.items() if other is not machine}
+        self.cut_off.machine_left(machine)
         self.reboots.machine_left(machine)
 
     # Machines
@@ -327,6 +313,7 @@ class Checks:
         self.groups.committed(changes)
         self.maintenance.committed(changes)
         self.reboots.committed(changes)
+        self.cut_off.committed(changes)
         self._check_work(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)

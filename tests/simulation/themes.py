@@ -269,6 +269,7 @@ THEMES = {
         distances=(1.0, 20.0),
         failing=0.05,
         logs=True,
+        long_scripts=True,
     ),
     "approvals": Theme(
         acts={

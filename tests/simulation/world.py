@@ -143,7 +143,9 @@ class World:
             mock.patch("zkdeployment.publishing.store.builder.OPERATIONS_LIMIT", self.operations),
             mock.patch("zkdeployment.agent.store.fleet.read_wanted", self.checks.read_wanted),
             mock.patch("zkdeployment.agent.daemon.deployment.read_plan", self.checks.read_plan),
-            mock.patch.object(ZooKeeperFleet, "hand_on_work", self.checks.handing_on(ZooKeeperFleet.hand_on_work)),
+            mock.patch.object(
+                ZooKeeperFleet, "hand_on_work", self.checks.cut_off.handing_on(ZooKeeperFleet.hand_on_work)
+            ),
         ):
             try:
                 self._start()
