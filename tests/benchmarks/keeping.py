@@ -1,8 +1,4 @@
-"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in the manual.
-
-Each table stands between two comments, such as ``.. speed: the table begins`` and ``.. speed: the table ends``.
-The page on scale has several tables.
-"""
+"""Stores benchmark results as JSON, as a plot, and as tables, some of which the manual's pages include."""
 
 from __future__ import annotations
 
@@ -19,10 +15,7 @@ from benchmarks.results import HEADINGS, HIGHLIGHTS, Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_HERE = Path(__file__).parent / "results"
-_TOP = Path(__file__).parents[2]
-MANUAL = _TOP / "etc" / "manual" / "reference" / "speed.rst"
-SCALE = _TOP / "etc" / "manual" / "operations" / "scale.rst"
+RESULTS = Path(__file__).parent / "results"
 
 
 def keep(
@@ -30,9 +23,7 @@ def keep(
     measured: Sequence[Result],
     draw: Callable[[Mapping[str, Sequence[Result]], Path], None],
     *,
-    directory: Path = _HERE,
-    manual: Path = MANUAL,
-    scale: Path = SCALE,
+    directory: Path = RESULTS,
 ) -> None:
     """Replace the stored results of one benchmark; rewrite all tables, and the plot by calling ``draw``."""
     directory.mkdir(exist_ok=True)
@@ -44,22 +35,20 @@ def keep(
     }
     file.write_text(json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     results = load(directory)
-    (directory / "table.txt").write_text(table(results), encoding="utf-8")
+    for file_name, text in files(results).items():
+        (directory / file_name).write_text(text, encoding="utf-8")
     draw(results, directory / "speed.svg")
-    _replace(manual, "speed: the table", table(highlights(results)))
-    for part, rows in scale_page.tables(results).items():
-        _replace(scale, f"scale: {part}", grid(*rows))
 
 
-def _replace(page: Path, name: str, text: str) -> None:
-    """Replace the table with this name."""
-    begin, end = f".. {name} begins\n", f".. {name} ends\n"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    after = rest.split(end)[1]
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+def files(results: Mapping[str, Sequence[Result]]) -> dict[str, str]:
+    """Return the tables by file name: all results, and those that the pages on speed and scale include."""
+    scale = {
+        f"scale-{name.replace(' ', '-')}.txt": grid(*rows) for name, rows in scale_page.tables(results).items()
+    }
+    return {"table.txt": table(results), "highlights.txt": table(highlights(results)), **scale}
 
 
-def load(directory: Path = _HERE) -> dict[str, list[Result]]:
+def load(directory: Path = RESULTS) -> dict[str, list[Result]]:
     """Return the stored results by benchmark name."""
     kept = json.loads((directory / "results.json").read_text(encoding="utf-8"))
     return {name: [Result(**fields) for fields in part["results"]] for name, part in kept.items()}

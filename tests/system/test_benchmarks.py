@@ -55,8 +55,6 @@ def test_a_change_of_one_property_is_one_transaction_of_the_affected_nodes():
 
 
 def test_results_are_kept_beside_those_of_other_benchmarks(tmp_path):
-    page = tmp_path / "speed.rst"
-    page.write_text("before\n.. speed: the table begins\nold\n.. speed: the table ends\nafter\n")
     drawn = []
 
     def keep_one(name, work, **fields):
@@ -65,7 +63,6 @@ def test_results_are_kept_beside_those_of_other_benchmarks(tmp_path):
             [Result(work=work, size="10,000 hosts", value=0.5, **fields)],
             lambda state, file: drawn.append((sorted(state), file.name)),
             directory=tmp_path,
-            manual=page,
         )
 
     keep_one("one", "one work", against="slow", reference=100.0, at_least=40)
@@ -77,10 +74,7 @@ def test_results_are_kept_beside_those_of_other_benchmarks(tmp_path):
     table = (tmp_path / "table.txt").read_text()
     assert "200 times faster  at least 40  yes" in table
     assert "two work" in table
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "old" not in text
+    text = (tmp_path / "highlights.txt").read_text()
     assert "grants written" in text
     assert "missed work" in text
     assert "one work" not in text, "it meets its aim"

@@ -15,9 +15,7 @@ import click
 import pytest
 import yaml
 
-from benchmarks import scale_page
-from benchmarks.keeping import MANUAL as SPEED
-from benchmarks.keeping import SCALE, grid, highlights, load, table
+from benchmarks.keeping import RESULTS, files, highlights, load
 from benchmarks.results import HIGHLIGHTS
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from zkdeployment.base.source_files import SourceFile
@@ -348,18 +346,20 @@ def test_the_places_that_the_map_names_exist():
     ] == []
 
 
-def test_the_page_about_speed_shows_the_kept_results():
-    assert table(shown := highlights(load())) in SPEED.read_text(encoding="utf-8")
+def test_the_pages_about_speed_and_scale_include_the_tables_of_the_kept_results():
+    shown, tables = highlights(results := load()), files(results)
     assert {(row.work, row.size, row.against) for rows in shown.values() for row in rows} >= HIGHLIGHTS
+    assert [name for name, text in tables.items() if (RESULTS / name).read_text(encoding="utf-8") != text] == []
+    pages = [
+        (MANUAL / f"{page}.rst").read_text(encoding="utf-8") for page in ("reference/speed", "operations/scale")
+    ]
+    included = re.findall(r"include:: \S*/tests/benchmarks/results/(\S+)", "".join(pages))
+    assert sorted([*included, "table.txt"]) == sorted(tables)
+    assert len(tables) == 7
 
 
-def test_the_page_about_scale_shows_the_kept_results_and_claims_no_more():
-    results, text = load(), SCALE.read_text(encoding="utf-8")
-    shown = scale_page.tables(results)
-    assert len(shown) == 5
-    for name, rows in shown.items():
-        assert f".. scale: {name} begins\n\n{grid(*rows)}" in text
-    values = {(result.work, result.size): result.value for result in results["scale"]}
+def test_the_page_about_scale_claims_no_more_than_the_kept_results():
+    values = {(result.work, result.size): result.value for result in load()["scale"]}
     few, many = (values["bytes of a publication, one property", f"{size} hosts"] for size in ("1,000", "10,000"))
     assert many < 3 * few
     assert all(0.9 < value < 1.1 for (work, _), value in values.items() if work == "bytes that a host reads")
