@@ -1,11 +1,17 @@
 """``scripts/manual`` makes web pages and man pages, without a warning."""
 
+import html
+import re
+
 import click
 import pytest
 
 from support.commands import run
 from support.fresh_checkout import environment, make_checkout
 from support.manual import PAGES
+from zkdeployment.checks.rules.workflow import WORKFLOW
+from zkdeployment.intents.rules.instances import LIFE_CYCLE
+from zkdeployment.intents.rules.reality import CLUSTER_RULES, RSYNC_RULES
 from zkdeployment.programs.verbs import program
 
 pytestmark = pytest.mark.all_features
@@ -47,6 +53,37 @@ def test_every_verb_is_documented(built):
     names = [*verbs(program, program.make_context("zkdeployment", [], resilient_parsing=True))]
     assert "zkdeployment rollout promote" in names
     assert [name for name in names if f"\n{name} [OPTIONS]" not in text] == []
+
+
+def words(built, page):
+    """Return the text of a web page."""
+    source = (built / "html" / f"{page}.html").read_text(encoding="utf-8").replace("<dd", " <dd")
+    text = html.unescape(re.sub(r"<[^>]+>", "", source))
+    return " ".join(text.split())
+
+
+def test_pages_have_the_rules_of_the_code(built):
+    workflow = words(built, "reference/check-workflow")
+    assert [event for _, event in WORKFLOW if event.value not in workflow] == []
+    intents = words(built, "intents")
+    refused = {step for step in LIFE_CYCLE.values() if isinstance(step, str)}
+    assert [text for text in refused if f"refused: {text}" not in intents] == []
+    rows = [(status, text) for status, text, _ in RSYNC_RULES] + [*CLUSTER_RULES.values()]
+    assert [status for status, text in rows if f"{status.value} {text}" not in intents] == []
+
+
+def test_pages_have_the_operations_and_the_answers_of_the_api(built):
+    api = words(built, "api")
+    for text in (
+        "GET /api/v1/plan Return",
+        "?revision= (A branch",
+        "POST /deployments/monitoring/{system}/answers",
+        "/diff",
+    ):
+        assert text in api
+    assert "POST /api/v1/sessions Request nodes" in words(built, "reference/pools-api")
+    assert "retry Let the monitoring system try" in words(built, "reference/checks")
+    assert "locks (kind (service, role, syncer), name, path, holder (identity," in words(built, "reference/output")
 
 
 def test_pictures_are_part_of_the_web_page_and_follow_its_theme(built):
