@@ -40,7 +40,9 @@ from zkdeployment.service import openid
 from zkdeployment.service.users.external_logins import OpenIdAttempt, OpenIdClient
 from zkdeployment.strategies.store.agent_records import decode_grant, decode_report
 from zkdeployment.strategies.store.records import decode_state
+from zkdeployment.tree.canonical import canonical_text
 from zkdeployment.tree.lint import lint
+from zkdeployment.tree.parse import parse
 from zkdeployment.zookeeper.nodes import Node
 
 if TYPE_CHECKING:
@@ -56,7 +58,11 @@ def _text(data: bytes) -> str:
 
 def read_tree(data: bytes) -> None:
     """Read a file of the tree, which any committer may write."""
-    lint([SourceFile("shop.zk", data)])
+    (parsed,) = lint([SourceFile("shop.zk", data)]).parsed.values()
+    if not parsed.problems:
+        again = parse("shop.zk", canonical_text(data.decode("utf-8-sig")))
+        if again.problems or again.tree != parsed.tree:
+            raise AssertionError("the canonical form has another meaning")
 
 
 def read_yaml(data: bytes) -> None:

@@ -191,6 +191,16 @@ class Editor:
         found = await self._client.text_document_rename_async(types.RenameParams(new_name=name, **self._here()))
         return {} if found is None else {uri: list(edits) for uri, edits in (found.changes or {}).items()}
 
+    async def format(self) -> None:
+        """Format the text as the server says; the cursor goes to the end."""
+        options = types.FormattingOptions(tab_size=8, insert_spaces=False)
+        document = types.TextDocumentIdentifier(self.uri)
+        edits = await self._client.text_document_formatting_async(
+            types.DocumentFormattingParams(document, options)
+        )
+        for edit in edits or ():
+            self.replace(self.offset(edit.range.start), self.offset(edit.range.end), edit.new_text)
+
     async def can_rename(self) -> bool:
         """Whether the editor offers to rename the word at the cursor."""
         return (

@@ -46,7 +46,9 @@ from zkdeployment.editors.rules.tree_text import (
 )
 from zkdeployment.editors.trees import SOURCE_PATTERN, LintOptions, OpenTree, is_source, tree_directory
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.tree.canonical import canonical_text
 from zkdeployment.tree.links import resolve
+from zkdeployment.tree.parse import parse
 from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
@@ -301,6 +303,7 @@ def build_server(options: LintOptions) -> TreeLanguageServer:
     server.feature(types.TEXT_DOCUMENT_DEFINITION)(_define)
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_prepare_renaming)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
+    server.feature(types.TEXT_DOCUMENT_FORMATTING)(_format)
     return server
 
 
@@ -442,6 +445,21 @@ def _rename(server: TreeLanguageServer, params: types.RenameParams) -> types.Wor
             file = from_fs_path(edit.file) or edit.file
             changes.setdefault(file, []).append(types.TextEdit(place, params.new_name))
     return types.WorkspaceEdit(changes=changes)
+
+
+def _format(server: TreeLanguageServer, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
+    """Return the edit that gives a tree file its canonical form; the options of the editor do not matter."""
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_tree_file(path):
+        return None
+    text = server.workspace.get_text_document(params.text_document.uri).source
+    problem = next(iter(parse(path, text).problems), None)
+    if problem is not None:
+        raise JsonRpcInvalidParams(f"a file with errors is not formatted; correct {problem}")
+    canonical = canonical_text(text)
+    lines = text.split("\n")
+    whole = types.Range(types.Position(0, 0), server.range_of(lines, len(lines) - 1, 0, len(lines[-1])).end)
+    return [] if canonical == text else [types.TextEdit(whole, canonical)]
 
 
 @contextmanager

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from zkdeployment.base.json_values import Value
 
 
-_BLANKS = " \t"
-_NODE = re.compile(r"/(\S+)(?:\s*:\s*(\S.*))?", re.ASCII)
-# The first operator after the name decides: an arrow inside a value is text.
-_PROPERTY = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
+#: The blanks that may indent a line, or stand at its end.
+BLANKS = " \t"
+#: The line of a node, without its indentation: name and type.
+NODE_LINE = re.compile(r"/(\S+)(?:\s*:\s*(\S.*))?", re.ASCII)
+#: The line of a property or a link: name, operator and value. The first operator after the name decides: an arrow
+#: inside a value is text.
+PROPERTY_LINE = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
 # One expression parses most lines, fast. All other lines are parsed piece by piece. Both ways give the same result
 # for each line that both can parse.
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
@@ -127,7 +130,7 @@ class LineReader(dict[str, Line]):
 
     def _read_pieces(self, line: str) -> Line:
         line = line.removesuffix("\r")
-        text = line.strip(_BLANKS)
+        text = line.strip(BLANKS)
         forbidden = () if line.isprintable() else _forbidden(line)
         if not text or text[0] == "#":
             return Line(UNKNOWN, LineKind.BLANK, problems=forbidden)
@@ -147,7 +150,7 @@ class LineReader(dict[str, Line]):
         return (LineProblem(len(blanks) - len(wrong), _MIXED),)
 
     def _node(self, text: str, indent: int) -> Line:
-        match = _NODE.fullmatch(text)
+        match = NODE_LINE.fullmatch(text)
         if match is None:
             return Line(indent, LineKind.NODE, problems=(LineProblem(indent, _node_problem(text)),))
         name, type_ = match.groups()
@@ -163,7 +166,7 @@ class LineReader(dict[str, Line]):
         return Line(indent, LineKind.NODE, name, type_)
 
     def _property(self, text: str, indent: int) -> Line:
-        match = _PROPERTY.fullmatch(text)
+        match = PROPERTY_LINE.fullmatch(text)
         if text[0].isspace():
             message = f"the line begins with the blank U+{ord(text[0]):04X}: indent with spaces"
             return Line(UNKNOWN, LineKind.PROPERTY, problems=(LineProblem(indent, message),))

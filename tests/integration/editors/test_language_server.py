@@ -364,6 +364,25 @@ def test_a_tree_with_errors_is_not_renamed(tree):
     asyncio.run(session())
 
 
+def test_a_text_is_formatted_as_the_verb_does_and_not_with_errors(tree):
+    sloppy = TREE.replace(" = ", "=").replace("  ", "\t") + "# the end: 🎉"
+
+    async def session() -> None:
+        async with open_editor(tree / "main.zk") as editor:
+            await editor.format()
+            assert editor.text == TREE
+            editor.replace(0, len(TREE), sloppy)
+            (tree / "main.zk").write_text(sloppy)
+            assert invoke("tree", "fmt", tree).returncode == 0
+            await editor.format()
+            assert editor.text == (tree / "main.zk").read_text() == f"{TREE}# the end: 🎉\n"
+            editor.type("x")
+            with pytest.raises(JsonRpcException, match=r"not formatted; correct .*main.zk:19:1: "):
+                await editor.format()
+
+    asyncio.run(session())
+
+
 def test_an_editor_that_can_watch_files_is_asked_to_and_sees_problems_of_changed_files(tree):
     (tree / "check.yaml").write_text(CHECK)
 

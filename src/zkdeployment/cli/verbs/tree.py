@@ -1,16 +1,21 @@
-"""``zkdeployment tree``: verbs that read, compare and change the live tree without a publication."""
+"""``zkdeployment tree``: verbs on the live tree without a publication, and the canonical form of tree files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.agent.files.verified_properties import verified_properties
-from zkdeployment.base.errors import RefusedError, TreeError
-from zkdeployment.base.source_files import Problem, Severity, SourceFile
+from zkdeployment.base.errors import ConfigurationError, RefusedError, TreeError
+from zkdeployment.base.machine.files import replace
+from zkdeployment.base.source_files import Problem, Severity, SourceFile, is_tree_file
+from zkdeployment.base.text import counted
 from zkdeployment.cli.files import is_whole_tree, looks_like_file, read_files
 from zkdeployment.cli.options import (
     configured_revision,
@@ -28,6 +33,7 @@ from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compilation import withheld_after
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
+from zkdeployment.tree.canonical import canonical_text
 from zkdeployment.tree.diff import describe_change, diff, format_tree, link_change, removal_change
 from zkdeployment.tree.layers import MergedTree, desired_tree, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
@@ -37,7 +43,6 @@ from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.json_values import Lookup, Properties
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "diff": LazyVerb(".cli.verbs.tree", "Compare the live tree with git or with files.", "diff_tree"),
     "export": LazyVerb(".cli.verbs.tree", "Print the live tree as text without ephemeral nodes.", "export"),
+    "fmt": LazyVerb(".cli.verbs.tree", "Write tree files in their canonical form.", "fmt"),
     "get": LazyVerb(".cli.verbs.tree", "Print properties of a node as JSON.", "get"),
     "import": LazyVerb(".cli.verbs.tree", "Change the live tree to the content of files.", "import_"),
     "ln": LazyVerb(".cli.verbs.tree", "Make a symbolic link in the live tree.", "ln"),
@@ -57,7 +63,7 @@ _VERBS = {
 
 @click.group(name="tree", cls=LazyVerbGroup, verbs=_VERBS)
 def command() -> None:
-    """Show, read, compare and change the tree.
+    """Show, read, compare and change the tree, and format its files.
 
     \b
     Example:
@@ -136,6 +142,72 @@ def export(connection: Servers, path: str) -> None:
     with open_operator(connection) as operator:
         nodes = operator.tree.live_tree().tree.nodes
     _print(nodes, path.rstrip("/"), "table")
+
+
+@click.command()
+@click.argument("names", metavar="[FILE]...", nargs=-1)
+@click.option("--check", is_flag=True, help="Change no file; print the names of the files that would change.")
+def fmt(names: tuple[str, ...], *, check: bool) -> None:
+    """Write tree files in their canonical form, and print the names of those that change.
+
+    FILE is a tree file, or a directory with *.zk and *.zkx files; the default is the current directory. With "-",
+    the text on standard input is formatted to standard output.
+
+    The form decides about indentation (two blanks for each level), blanks, blank lines, quotes and line ends.
+    Comments, the order of lines and the meaning of the tree stay. A file with errors is reported and not changed,
+    and the exit code is then 1. With --check, the exit code is 4 if files would change.
+
+    \b
+    Example:
+      zkdeployment tree fmt
+      zkdeployment tree fmt --check tree/
+      git show HEAD:web.zk | zkdeployment tree fmt -
+    """
+    files = _files_to_format(names)
+    parsed = [parse_bytes(file.name, file.content) for file in files]
+    valid = [file for file, read in zip(files, parsed, strict=True) if not read.problems]
+    texts = {file: canonical_text(file.content.decode("utf-8-sig")).encode() for file in valid}
+    changed = [file for file in valid if texts[file] != file.content]
+    if names == (_STDIN,) and not check:
+        sys.stdout.buffer.write(b"".join(texts.values()))
+    else:
+        for file in changed:
+            if not check:
+                _rewrite(Path(file.name), texts[file])
+            echo(file.name)
+        done = "not in the canonical form" if check else "changed"
+        echo(f"{counted(len(files), 'file')}, {len(changed)} {done}", err=True)
+    refuse_errors([problem for read in parsed for problem in read.problems])
+    if changed and check:
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+#: The name that stands for standard input.
+_STDIN = "-"
+
+
+def _files_to_format(names: tuple[str, ...]) -> list[SourceFile]:
+    """Return the named tree files and those in named directories, each once, or the text on standard input."""
+    if names == (_STDIN,):
+        return [SourceFile("<stdin>", sys.stdin.buffer.read())]
+    for name in names:
+        if not is_tree_file(name) and not Path(name).is_dir():
+            expected = f"expected *.zk, *.zkx, a directory with such files, or {_STDIN} alone"
+            raise click.BadParameter(f"{name} is not a tree file: {expected}")
+    files = tree_files(dict.fromkeys(read_files(names or (".",))))
+    if not files:
+        shown = " ".join(names or (".",))
+        raise click.BadParameter(f"no tree file found in {shown}: expected at least one *.zk or *.zkx")
+    return files
+
+
+def _rewrite(path: Path, content: bytes) -> None:
+    """Replace a file, or the target of a symbolic link, and keep its mode."""
+    try:
+        path = path.resolve()
+        replace(path, content, mode=stat.S_IMODE(path.stat().st_mode))
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {error.filename or path}: {error.strerror}") from error
 
 
 @click.command()

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -35,10 +36,26 @@ def test_the_written_tree_has_no_problems_and_the_commands_are_printed(tmp_path,
     assert (checked.exit_code, checked.stdout) == (0, "")
 
 
+def pre_commit_hooks(tree):
+    (repository,) = yaml.safe_load((tree / ".pre-commit-config.yaml").read_text())["repos"]
+    return {hook["id"]: hook for hook in repository["hooks"]}
+
+
+def test_pre_commit_formats_the_tree_files_at_the_top(tmp_path):
+    tree = tmp_path / "tree"
+    run(tree)
+    hook = pre_commit_hooks(tree)["zkdeployment-tree-fmt"]
+    assert list(filter(re.compile(hook["files"]).search, files(tree))) == ["site.zk"]
+    before = (tree / "site.zk").read_text()
+    (tree / "site.zk").write_text(before.replace("version = ", "version="))
+    subprocess.run([*hook["entry"].split(), "site.zk"], cwd=tree, check=True, capture_output=True)
+    assert (tree / "site.zk").read_text() == before
+
+
 def test_the_check_of_pre_commit_refuses_errors_in_the_index(tmp_path):
     tree = tmp_path / "tree"
     run(tree)
-    (check,) = yaml.safe_load((tree / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    check = pre_commit_hooks(tree)["zkdeployment-lint"]
     repository = git.Repo.init(tree)
 
     def commit():
