@@ -13,13 +13,21 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
 #: Seconds to wait for an answer of the server.
 _PATIENCE = 60.0
 
 _PLACEHOLDER = re.compile(r"\$\{[0-9]+:([^}]*)\}")
+
+
+#: The encodings of columns, each with the bytes of a unit.
+ENCODINGS = {
+    types.PositionEncodingKind.Utf8: ("utf-8", 1),
+    types.PositionEncodingKind.Utf16: ("utf-16-le", 2),
+    types.PositionEncodingKind.Utf32: ("utf-32-le", 4),
+}
 
 
 @dataclass
@@ -33,8 +41,9 @@ class Placeholder:
 class Editor:
     """One open file of an editor; ``cursor`` is an offset in ``text``."""
 
-    def __init__(self, client: LanguageClient, path: Path) -> None:
+    def __init__(self, client: LanguageClient, path: Path, encoding: types.PositionEncodingKind) -> None:
         self._client = client
+        self._encoding, self._unit = ENCODINGS[encoding]
         self._changed = asyncio.Event()
         self._diagnostics: dict[str, types.PublishDiagnosticsParams] = {}
         self.registered: list[types.Registration] = []
@@ -90,16 +99,18 @@ class Editor:
         return frozenset(self._diagnostics)
 
     def position(self, offset: int) -> types.Position:
-        """Return an offset as a position of the protocol, in UTF-16."""
+        """Return an offset as a position of the protocol, in UTF-16 or in the encoding of the editor."""
         before = self.text[:offset]
         line = before.rpartition("\n")[2]
-        return types.Position(before.count("\n"), len(line.encode("utf-16-le")) // 2)
+        return types.Position(before.count("\n"), len(line.encode(self._encoding)) // self._unit)
 
     def offset(self, position: types.Position) -> int:
         """Return the offset of a position."""
         lines = self.text.split("\n")
         start = sum(len(line) + 1 for line in lines[: position.line])
-        inside = lines[position.line].encode("utf-16-le")[: position.character * 2].decode("utf-16-le")
+        inside = (
+            lines[position.line].encode(self._encoding)[: position.character * self._unit].decode(self._encoding)
+        )
         return start + len(inside)
 
     def replace(self, start: int, end: int, text: str) -> None:
@@ -186,6 +197,38 @@ class Editor:
         found = await self._client.text_document_definition_async(types.DefinitionParams(**self._here()))
         return (found.uri, found.range.start.line + 1) if isinstance(found, types.Location) else None
 
+    async def references(self, *, with_definitions: bool = False) -> list[tuple[str, int, str]]:
+        """Return the references to the word at the cursor: file name, line from 1, and text of an open file."""
+        found = await self._client.text_document_references_async(
+            types.ReferenceParams(context=types.ReferenceContext(with_definitions), **self._here())
+        )
+        return [
+            (
+                one.uri.rpartition("/")[2],
+                one.range.start.line + 1,
+                self._text(one.range) if one.uri == self.uri else "",
+            )
+            for one in found or ()
+        ]
+
+    def _text(self, place: types.Range) -> str:
+        return self.text[self.offset(place.start) : self.offset(place.end)]
+
+    async def outline(self) -> list[tuple[int, str, str]]:
+        """Return the symbols of the outline: level, name, and the last line of the symbol's text."""
+        document = types.TextDocumentIdentifier(self.uri)
+        found = await self._client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
+        return [*self._symbols(found or (), 0)]
+
+    def _symbols(self, symbols: Iterable[object], level: int) -> Iterator[tuple[int, str, str]]:
+        for symbol in symbols:
+            assert isinstance(symbol, types.DocumentSymbol)
+            text = self._text(symbol.range)
+            assert text.startswith(symbol.name)
+            assert self._text(symbol.selection_range) == symbol.name
+            yield level, symbol.name, text.rpartition("\n")[2].strip()
+            yield from self._symbols(symbol.children or (), level + 1)
+
     async def rename(self, name: str) -> dict[str, list[types.TextEdit]]:
         """Return the edits that rename the node at the cursor, by the URI of their file."""
         found = await self._client.text_document_rename_async(types.RenameParams(new_name=name, **self._here()))
@@ -211,22 +254,27 @@ class Editor:
 
 @contextlib.asynccontextmanager
 async def open_editor(
-    path: Path, *options: str, language: str = "zkdeployment", watches: bool = False
+    path: Path,
+    *options: str,
+    language: str = "zkdeployment",
+    watches: bool = False,
+    encoding: types.PositionEncodingKind = types.PositionEncodingKind.Utf16,
 ) -> AsyncIterator[Editor]:
     """Yield an editor with one open file; its folder is the directory of the file.
 
-    ``watches`` is whether the editor can watch files for the server.
+    ``watches`` is whether the editor can watch files for the server; ``encoding`` is that of its columns.
     """
     client = LanguageClient("editor", "1")
-    editor = Editor(client, path)
+    editor = Editor(client, path, encoding)
     await client.start_io(sys.executable, "-m", "zkdeployment", "language-server", *options)
     async with asyncio.timeout(_PATIENCE):
         await client.initialize_async(
             types.InitializeParams(
                 capabilities=types.ClientCapabilities(
+                    general=types.GeneralClientCapabilities(position_encodings=[encoding]),
                     workspace=types.WorkspaceClientCapabilities(
                         did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(watches)
-                    )
+                    ),
                 ),
                 workspace_folders=[types.WorkspaceFolder(path.parent.as_uri(), path.parent.name)],
             )

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,18 +28,21 @@ from zkdeployment.editors.rules.completion import (
     node_under,
     tree_proposals,
 )
-from zkdeployment.editors.rules.document_text import (
+from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
+from zkdeployment.editors.rules.naming import (
+    TextPlace,
     check_renaming,
-    describe_place,
-    document_proposals,
-    place_at,
-    renaming_edits,
+    definition_at,
+    reference_places,
+    renaming_places,
+    resolved,
+    subject_at,
 )
+from zkdeployment.editors.rules.outline import OutlineEntry, outline
 from zkdeployment.editors.rules.tree_text import (
     Live,
     TreeContext,
     indentation,
-    link_target,
     names_in_path,
     owner_of,
     property_line,
@@ -47,12 +51,11 @@ from zkdeployment.editors.rules.tree_text import (
 from zkdeployment.editors.trees import SOURCE_PATTERN, LintOptions, OpenTree, is_source, tree_directory
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.tree.canonical import canonical_text
-from zkdeployment.tree.links import resolve
-from zkdeployment.tree.parse import parse
+from zkdeployment.tree.parse import LineKind, parse
 from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.zookeeper.servers import Servers
 
@@ -126,6 +129,12 @@ _KINDS = {
     ProposalKind.PROPERTY: types.CompletionItemKind.Property,
     ProposalKind.VALUE: types.CompletionItemKind.Value,
     ProposalKind.SNIPPET: types.CompletionItemKind.Snippet,
+}
+
+_SYMBOLS = {
+    LineKind.NODE: types.SymbolKind.Module,
+    LineKind.PROPERTY: types.SymbolKind.Property,
+    LineKind.LINK: types.SymbolKind.Key,
 }
 
 _SEVERITIES = {
@@ -273,6 +282,19 @@ class TreeLanguageServer(LanguageServer):
         first = codec.position_to_client_units(lines, ServerTextPosition(line, start))
         return types.Range(first, codec.position_to_client_units(lines, ServerTextPosition(line, end)))
 
+    def lines_of_all(self, tree: OpenTree, context: TreeContext) -> dict[str, list[str]]:
+        """Return the lines of each file of a reviewed tree, by its name."""
+        texts = self.texts_of(tree)
+        files = (*context.reviewed.linted.parsed, *context.reviewed.documents.files)
+        return {file.name: tree.lines(file.name, texts) for file in files}
+
+    def location_of(self, place: TextPlace, texts: Mapping[str, Sequence[str]]) -> types.Location:
+        """Return a place of the protocol; ``texts`` has the lines of each file."""
+        return types.Location(
+            from_fs_path(place.file) or place.file,
+            self.range_of(texts[place.file], place.line, place.start, place.end),
+        )
+
     def location(self, context: TreeContext, node: str, name: str | None = None) -> types.Location | None:
         """Return the place of a node, or of its property; ``None`` for a node that no file has."""
         positions = context.reviewed.linted.positions
@@ -301,6 +323,8 @@ def build_server(options: LintOptions) -> TreeLanguageServer:
     )
     server.feature(types.TEXT_DOCUMENT_HOVER)(_hover)
     server.feature(types.TEXT_DOCUMENT_DEFINITION)(_define)
+    server.feature(types.TEXT_DOCUMENT_REFERENCES)(_find_references)
+    server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(_outline)
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_prepare_renaming)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
     server.feature(types.TEXT_DOCUMENT_FORMATTING)(_format)
@@ -394,20 +418,54 @@ def _define(server: TreeLanguageServer, params: types.DefinitionParams) -> types
     if cursor is None:
         return None
     context, node = cursor.context, cursor.node
-    target = None
     if is_tree_file(cursor.path):
-        target = link_target(context.tree.properties, cursor.lines, cursor.number)
-    if target is not None and (node is None or resolved(context, node) == target[0]):
-        return server.location(context, *target)
-    return None if node is None else server.location(context, resolved(context, node))
+        target = definition_at(context, cursor.lines, cursor.number, node)
+    else:
+        target = None if node is None else (resolved(context, node), None)
+    return None if target is None else server.location(context, *target)
 
 
-def resolved(context: TreeContext, path: str) -> str:
-    """Return the node that a path leads to through links; the path itself if it leads nowhere."""
-    try:
-        return resolve(context.tree.properties, path)
-    except TreeError:
-        return path
+def _find_references(server: TreeLanguageServer, params: types.ReferenceParams) -> list[types.Location] | None:
+    # Some editors do not report changes of files that are not open.
+    cursor = server.cursor(params.text_document, params.position, on_disk=True)
+    if cursor is None:
+        return None
+    path, context, lines, number, column = cursor
+    node = cursor.node
+    if is_tree_file(path):
+        subject = subject_at(context, lines, number, column, node)
+    else:
+        subject = None if node is None else (resolved(context, node), None)
+    if subject is None:
+        return None
+    texts = server.lines_of_all(server.tree_of(path), context)
+    with_definitions = params.context.include_declaration
+    return [
+        server.location_of(place, texts)
+        for place in reference_places(context, subject, texts, with_definitions=with_definitions)
+    ]
+
+
+def _outline(server: TreeLanguageServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol] | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_tree_file(path):
+        return None
+    tree = server.tree_of(path)
+    lines = tree.lines(path, server.texts_of(tree))
+    return [_symbol(server, lines, entry) for entry in outline(lines)]
+
+
+def _symbol(server: TreeLanguageServer, lines: Sequence[str], entry: OutlineEntry) -> types.DocumentSymbol:
+    name = server.range_of(lines, entry.first, entry.start, entry.start + len(entry.name))
+    end = server.range_of(lines, entry.last, 0, len(lines[entry.last].rstrip())).end
+    return types.DocumentSymbol(
+        entry.name,
+        _SYMBOLS[entry.kind],
+        types.Range(name.start, end),
+        name,
+        entry.detail or None,
+        children=[_symbol(server, lines, child) for child in entry.children],
+    )
 
 
 def _prepare_renaming(server: TreeLanguageServer, params: types.PrepareRenameParams) -> types.Range | None:
@@ -434,16 +492,12 @@ def _rename(server: TreeLanguageServer, params: types.RenameParams) -> types.Wor
     tree = server.tree_of(cursor.path)
     if tree.unreadable is not None:
         raise JsonRpcInvalidParams(f"{tree.unreadable}; files that are not read may have links to the node")
-    texts = server.texts_of(tree)
-    files = [file.name for file in (*context.reviewed.linted.parsed, *context.reviewed.documents.files)]
-    all_lines = {file: tree.lines(file, texts) for file in files}
+    texts = server.lines_of_all(tree, context)
     changes: dict[str, list[types.TextEdit]] = {}
     with _refusals():
         check_renaming(context, node, params.new_name)
-        for edit in renaming_edits(context, node, all_lines):
-            place = server.range_of(all_lines[edit.file], edit.line, edit.start, edit.end)
-            file = from_fs_path(edit.file) or edit.file
-            changes.setdefault(file, []).append(types.TextEdit(place, params.new_name))
+        for place in map(partial(server.location_of, texts=texts), renaming_places(context, node, texts)):
+            changes.setdefault(place.uri, []).append(types.TextEdit(place.range, params.new_name))
     return types.WorkspaceEdit(changes=changes)
 
 

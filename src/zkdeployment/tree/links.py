@@ -63,7 +63,7 @@ def property_source(lookup: Lookup, path: str, name: str) -> tuple[str, str, Val
         parts = target.split() if isinstance(target, str) else []
         if not 1 <= len(parts) <= 2:
             raise LinkError(f"{_chain(followed)}: expected PATH [PROPERTY], found {target!a}")
-        path = _join(node, parts[0])
+        path = joined(node, parts[0])
         name = parts[-1] if len(parts) == 2 else name
 
 
@@ -113,7 +113,7 @@ def _next(lookup: Lookup, followed: Sequence[str]) -> str:
         raise MissingTargetError(f"{via}there is no node {missing}", missing)
     if not isinstance(target, str) or not target:
         raise LinkError(f"{holder}: the link {name} -> {target!a} is not a path")
-    return _normal(_join(holder, target) + rest)
+    return _normal(joined(holder, target) + rest)
 
 
 def _normal(path: str) -> str:
@@ -133,7 +133,8 @@ def _normal(path: str) -> str:
     return "".join(f"/{name}" for name in names)
 
 
-def _join(holder: str, target: str) -> str:
+def joined(holder: str, target: str) -> str:
+    """Return the path of a link's target, with ``holder``, the node of the link, before a relative one."""
     return target if target.startswith("/") else f"{holder}/{target}"
 
 

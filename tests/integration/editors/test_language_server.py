@@ -278,6 +278,52 @@ def test_documents_lead_to_the_nodes_that_they_name(tree):
     asyncio.run(session())
 
 
+def test_references_are_all_places_that_lead_to_the_word(tree):
+    (tree / "check.yaml").write_text(CHECK)
+
+    async def session() -> None:
+        async with open_editor(tree / "main.zk") as editor:
+            for word, definition, references in (
+                ("/hel", (2, "hello"), [("check.yaml", 7, ""), ("main.zk", 15, "hello")]),
+                (
+                    "/texts\n",
+                    (9, "texts"),
+                    [("main.zk", 4, "texts"), ("main.zk", 11, "texts"), ("main.zk", 14, "words")],
+                ),
+                ("greeting = ", (10, "greeting"), [("main.zk", 4, "greeting"), ("main.zk", 14, "greeting")]),
+                ("version", (3, "version"), []),
+            ):
+                editor.go_to(word)
+                editor.cursor += 1
+                assert await editor.references() == references, word
+                everything = sorted([*references, ("main.zk", *definition)])
+                assert await editor.references(with_definitions=True) == everything, word
+            editor.go_to("n = 2")
+            editor.cursor += 4
+            assert await editor.references() == []
+
+    asyncio.run(session())
+
+
+@pytest.mark.parametrize("encoding", types.PositionEncodingKind)
+def test_the_outline_nests_nodes_and_properties_at_their_places(tree, encoding):
+    (tree / "main.zk").write_text("/é : 🎉\n\tx = '🎉' \n\t/deploy\n\t\t/h1\n\t\t\tn = 2  # 🎉\n\tl -> ../c\n/c\n")
+
+    async def session() -> None:
+        async with open_editor(tree / "main.zk", encoding=encoding) as editor:
+            assert await editor.outline() == [
+                (0, "/é", "l -> ../c"),
+                (1, "x", "x = '🎉'"),
+                (1, "/deploy", "n = 2  # 🎉"),
+                (2, "/h1", "n = 2  # 🎉"),
+                (3, "n", "n = 2  # 🎉"),
+                (1, "l", "l -> ../c"),
+                (0, "/c", "/c"),
+            ]
+
+    asyncio.run(session())
+
+
 def test_descriptions_explain_nodes_and_properties(editing):
     async def session(editor: Editor) -> None:
         for word, shown in (

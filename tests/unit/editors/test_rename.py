@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.editors.rules.document_text import check_renaming, renaming_edits
+from zkdeployment.editors.rules.naming import check_renaming, renaming_places
 from zkdeployment.editors.rules.tree_text import TreeContext
 from zkdeployment.publishing.rules.review import review
 
@@ -25,7 +25,7 @@ def context_of(files: Mapping[str, str]) -> TreeContext:
 def renamed(files: Mapping[str, str], path: str, name: str) -> dict[str, str]:
     """Return the texts after the renaming."""
     lines = {file: text.split("\n") for file, text in files.items()}
-    for edit in sorted(renaming_edits(context_of(files), path, lines), reverse=True):
+    for edit in sorted(renaming_places(context_of(files), path, lines), reverse=True):
         text = lines[edit.file][edit.line]
         lines[edit.file][edit.line] = text[: edit.start] + name + text[edit.end :]
     return {file: "\n".join(text) for file, text in lines.items()}

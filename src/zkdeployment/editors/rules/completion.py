@@ -26,7 +26,7 @@ from zkdeployment.editors.rules.tree_text import (
     references,
 )
 from zkdeployment.publishing.targets.systems import is_system
-from zkdeployment.tree.links import property_value, resolve
+from zkdeployment.tree.links import joined, property_value, resolve
 from zkdeployment.tree.parse import LineKind
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, parent_path
 
@@ -219,7 +219,7 @@ def _link_targets(cursor: _Cursor, operator: str, typed: str) -> Iterator[Propos
 
 def _resolved(context: TreeContext, owner: str, target: str) -> str:
     """Return the node at a path without links; the path itself if it leads nowhere."""
-    path = target if target.startswith("/") else f"{owner}/{target}"
+    path = joined(owner, target)
     try:
         return resolve(context.tree.properties, path) if path.strip("/") else ""
     except LinkError:

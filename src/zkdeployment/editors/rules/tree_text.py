@@ -13,7 +13,7 @@ from zkdeployment.base.errors import LinkError
 from zkdeployment.base.host import is_host_name
 from zkdeployment.base.inventory import KnownHost, version_key
 from zkdeployment.publishing.targets.services import node_of_target
-from zkdeployment.tree.links import resolve
+from zkdeployment.tree.links import joined, resolve
 from zkdeployment.tree.parse import LIMITS, Line, LineKind, LineReader
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, parent_path
 
@@ -226,7 +226,7 @@ def link_target(lookup: Lookup, lines: Sequence[str], number: int) -> tuple[str,
     owner = owner_of(lines, number, indentation(lines[number]))
     target, *named = line.value.split()
     try:
-        node = resolve(lookup, target if target.startswith("/") else f"{owner}/{target}")
+        node = resolve(lookup, joined(owner, target))
     except LinkError:
         return None
     if line.name.endswith(SYMBOLIC_LINK):
