@@ -268,6 +268,14 @@ class CommitSummary(Record):
     time: float
 
 
+@dataclass(frozen=True, slots=True)
+class BranchSummary:
+    """A branch of the repository, and its newest commit."""
+
+    name: str
+    commit: CommitSummary
+
+
 #: The default age in seconds after which a request is no longer served.
 AGE_LIMIT = 300.0
 

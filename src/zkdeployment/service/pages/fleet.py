@@ -27,7 +27,13 @@ from zkdeployment.fleet.traces.spans import Trace, is_publication_over, publicat
 from zkdeployment.fleet.views.history import FailedLogin, acts_during, audit_records
 from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.fleet.views.status import HostState, HostStatus
-from zkdeployment.publishing.records import CommitSummary, PublicationRecord, PublicationSummary, Refusal
+from zkdeployment.publishing.records import (
+    BranchSummary,
+    CommitSummary,
+    PublicationRecord,
+    PublicationSummary,
+    Refusal,
+)
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
@@ -94,7 +100,13 @@ from zkdeployment.service.views.hosts import (
     live_view,
 )
 from zkdeployment.service.views.locks import lock_rows
-from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
+from zkdeployment.service.views.plan import (
+    PlanSuggestion,
+    compare_with_past,
+    plan_suggestions,
+    plan_view,
+    refused_plan,
+)
 from zkdeployment.service.views.services import find_services, withheld_of_host
 from zkdeployment.service.views.timeline import TimelineSection, timeline_view
 from zkdeployment.strategies.state import RolloutState
@@ -315,7 +327,7 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
 
 
 #: The longest name of a branch that is read.
-_MOST_CHARACTERS = 200
+_MOST_CHARACTERS = 1000
 
 
 @router.get("/plan")
@@ -327,7 +339,8 @@ def show_plan(
 ) -> Response:
     """Return the page with the plan of a branch or a commit, or with the form that asks for one."""
     revision, view, mistake, missing, status = revision.strip(), None, "", "", 200
-    comparison = None
+    comparison, unread = None, ""
+    suggestions: Sequence[PlanSuggestion] = ()
     cached, recent = adapters.feed.snapshot(), read_or(adapters.feed.summaries, ())
     if adapters.read_revision is None:
         missing = "The service reads no repository yet: set url and tree-directory in [sync] to see plans here."
@@ -340,6 +353,10 @@ def show_plan(
             view = refused_plan(str(error))
         except SourceError as error:
             mistake, status = str(error), 404
+    else:
+        waiting = unpublished_commits(cached.fleet, cached.reading.syncer)
+        branches, unread = _branches(adapters, cached.fleet.published)
+        suggestions = plan_suggestions(waiting, branches, cached.fleet, adapters.clock.now())
     return show_page(
         request,
         adapters,
@@ -351,9 +368,20 @@ def show_plan(
         view=view,
         mistake=mistake,
         missing=missing,
-        suggestions=() if revision else unpublished_commits(cached.fleet, cached.reading.syncer),
+        suggestions=suggestions,
+        unread=unread,
         comparison=comparison,
     )
+
+
+def _branches(adapters: ServerAdapters, past: Revision | None) -> tuple[Sequence[BranchSummary], str]:
+    """Return the branches that are not part of ``past``, or the reason for which they are not known now."""
+    if adapters.commits is None:
+        return (), ""
+    try:
+        return adapters.commits.branches(past), ""
+    except SourceError as error:
+        return (), str(error)
 
 
 PageNumber = Annotated[int, Query(ge=1, le=1000)]

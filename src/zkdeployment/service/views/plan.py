@@ -12,14 +12,22 @@ from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.forecast import Forecast, HostForecast, Outlook
 from zkdeployment.fleet.views.history import PACE, duration_sentence
 from zkdeployment.service.views.fleet import HostLink, Tone
-from zkdeployment.service.views.frame import host_page, publication_page
+from zkdeployment.service.views.frame import (
+    Moment,
+    author_name,
+    host_page,
+    moment,
+    publication_page,
+    with_query,
+)
 from zkdeployment.service.views.hosts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.fleet.views.forecast import PlanAddition
-    from zkdeployment.publishing.records import PublicationSummary
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.publishing.records import BranchSummary, CommitSummary, PublicationSummary
     from zkdeployment.strategies.order import Turn
 
 #: The most hosts that a group names, and the most changed nodes of the tree that are listed.
@@ -114,6 +122,39 @@ def compare_with_past(
         taken = "no host has finished yet" if found.ended is None else age(max(0.0, found.ended - found.time))
         rows.append(("Duration", expected, taken))
     return PlanComparison(publication_page(found.sequence), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSuggestion:
+    """A commit that waits for its publication, or a branch: its name, and its newest commit."""
+
+    name: str
+    href: str
+    subject: str
+    author: str
+    committed: Moment | None
+
+
+def plan_suggestions(
+    waiting: Sequence[CommitSummary], branches: Sequence[BranchSummary], snapshot: FleetSnapshot, now: float
+) -> tuple[PlanSuggestion, ...]:
+    """Return the commits that wait, then the branches; each list begins with the newest.
+
+    Branches are omitted if their newest commit waits or is published.
+    """
+    known = {str(snapshot.published), *(commit.id for commit in waiting)}
+    named = [(short(commit.id), commit.id, commit) for commit in waiting]
+    named += [(each.name, each.name, each.commit) for each in branches if each.commit.id not in known]
+    return tuple(
+        PlanSuggestion(
+            name,
+            with_query("/plan", {"revision": revision}),
+            commit.subject,
+            author_name(commit.author),
+            moment(commit.time, now),
+        )
+        for name, revision, commit in named
+    )
 
 
 _TONES = {

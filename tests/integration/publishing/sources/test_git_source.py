@@ -49,6 +49,32 @@ def refused(act: object, *arguments: object) -> str:
     return str(error.value)
 
 
+class TestBranches:
+    def test_the_newest_branches_that_are_not_part_of_a_revision_are_listed(
+        self, repository: Repository, mirror: Path
+    ):
+        first = repository.commit({"a.zk": "/a\n"})
+        for number, name in enumerate(("old", "trial/\N{SNOWMAN}", "new")):
+            repository.git("checkout", "--quiet", "-b", name, first)
+            repository.commit(
+                {"a.zk": f"/a\n  x = {number}\n"}, message=f"try {name}", date=2_000_000_000 + number
+            )
+        repository.git("branch", "merged", first)
+        repository.git("checkout", "--quiet", "main")
+        published = repository.commit({"b.zk": "/b\n"})
+        git = source(repository, mirror)
+        git.fetch()
+
+        assert [(each.name, each.commit.subject) for each in git.branches(published, 2)] == [
+            ("new", "try new"),
+            ("trial/\N{SNOWMAN}", "try trial/\N{SNOWMAN}"),
+        ]
+        repository.git("branch", "-D", "new")
+        assert [each.name for each in git.branches(published, 9)] == ["trial/\N{SNOWMAN}", "old"]
+        assert [each.name for each in git.branches("f" * 40, 9)][2:] == ["main", "merged"]  # of another repository
+        assert git.fetch() == published
+
+
 class TestFetching:
     def test_the_tip_of_the_default_branch_is_followed(self, repository: Repository, mirror: Path):
         first = repository.commit({"a.zk": "/a\n"})

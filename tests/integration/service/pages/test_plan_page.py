@@ -1,15 +1,20 @@
 """The pages that read the repository: the plan of a branch, and the changes of a publication, with real git."""
 
+from contextlib import closing, contextmanager
+
 import pytest
 
 from support.builders import make_package
 from support.publishing import Publishing
 from support.service import running_service
 from support.waiting import wait_until
+from support.web.servers import HangingServer
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.config.settings import load
+from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.store.hosts import write_inventory
+from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -42,13 +47,24 @@ def publishing(tmp_path, zookeeper, client) -> Publishing:
 
 @pytest.fixture
 def browser(tmp_path, zookeeper, publishing, paper_repository):
+    with serving(tmp_path, zookeeper, publishing, repositories=paper_repository.url) as client:
+        yield client
+
+
+@contextmanager
+def serving(tmp_path, zookeeper, publishing, **keys):
+    """Yield a viewer's browser of a service with the repository; ``keys`` are more of its section ``[sync]``."""
     config = tmp_path / "service.cfg"
-    repository = f"url = {publishing.repository.url}\ntree-directory = {tmp_path}/mirror\n"
-    repository += f"repositories = {paper_repository.url}\n"
-    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\n{repository}")
-    with running_service(zookeeper, repository=load(config, host=False)) as service:
-        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
-        with service.browser(service.add_user(Role.VIEWER)) as client:
+    keys = {"url": publishing.repository.url, "tree-directory": tmp_path / "mirror"} | keys
+    lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\n{lines}\n")
+    settings = load(config, host=False)
+    with (
+        open_commits(settings) as commits,
+        running_service(zookeeper, repository=settings, commits=commits) as made,
+    ):
+        wait_until(lambda: made.adapters.feed.recent_events().last, "the first reading")
+        with made.browser(made.add_user(Role.VIEWER)) as client:
             yield client
 
 
@@ -94,11 +110,33 @@ def test_the_plan_of_a_published_commit_is_compared_with_what_happened(browser):
     assert "Compare with what happened" not in browser.get("/plan?revision=main~9").text
 
 
-def test_the_plan_opens_empty(browser):
+def test_the_plan_opens_with_the_branches_that_are_not_published(browser, publishing):
+    publishing.repository.git("branch", "merged")
+    publishing.repository.git("checkout", "--quiet", "-b", "trial")
+    publishing.push(TREE.replace("1.0", "1.3"))
+
     page = browser.get("/plan")
+
     assert page.status_code == 200
     assert 'role="alert"' not in page.text
     assert "Show the plan" in page.text
+    assert '<a href="/plan?revision=trial"><code>trial</code></a> a change by ' in page.text
+    assert not any(f"<code>{name}</code>" in page.text for name in ("main", "merged"))
+    assert "hello 1.3" in browser.get("/plan?revision=trial").text
+
+
+def test_a_repository_that_never_answers_does_not_delay_the_page(tmp_path, zookeeper, publishing):
+    hanging = HangingServer()
+    url = f"git://127.0.0.1:{hanging.port}/tree.git"
+    with closing(hanging), serving(tmp_path, zookeeper, publishing, **{"push-url": url}) as client:
+        for seconds in (3.0, 1.0, 1.0):  # only the first page waits for a moment
+            deadline = Deadline(seconds)
+            page = client.get("/plan")
+            assert not deadline.passed
+            assert (
+                f"Branches are missing here: the repository {url} has not answered for 1 s; try again" in page.text
+            )
+        assert hanging.accepted == 1
 
 
 @pytest.mark.usefixtures("publishing")

@@ -12,9 +12,10 @@ from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.forecast import PlanAddition, forecast
-from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.publishing.records import BranchSummary, CommitSummary, PublicationRecord, PublicationSummary
 from zkdeployment.service.views.fleet import Tone
-from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
+from zkdeployment.service.views.plan import compare_with_past, plan_suggestions, plan_view, refused_plan
 from zkdeployment.strategies.documents import StrategyChange
 from zkdeployment.strategies.order import order
 from zkdeployment.tree.values import Tree, TreeChange
@@ -158,3 +159,22 @@ def test_the_map_of_many_hosts_has_a_line_for_each_row():
     hosts = plan_view(prediction(*(f"h{number:03}" for number in range(130)))).map
     (nothing,) = hosts.hosts
     assert (nothing.outline, hosts.height) == ("M0 5h718M0 17h718M0 29h118", 36)
+
+
+def test_commits_that_wait_and_other_branches_are_suggested():
+    waiting = [CommitSummary(letter * 40, "Ada Byron <ada@x>", f"web {letter}", 940.0) for letter in "cb"]
+    other = CommitSummary("d" * 40, "Bob <bob@x>", "a trial", 400.0)
+    branches = [
+        BranchSummary("main", waiting[0]),
+        BranchSummary("live", replace(other, id="a" * 40)),
+        BranchSummary("trial/x&y", other),
+    ]
+
+    found = plan_suggestions(waiting, branches, FleetSnapshot(None, published="a" * 40), 1_000.0)
+
+    assert [(each.name, each.subject, each.author, each.committed.age) for each in found] == [
+        ("cccccccccccc", "web c", "Ada Byron", "1 min ago"),
+        ("bbbbbbbbbbbb", "web b", "Ada Byron", "1 min ago"),
+        ("trial/x&y", "a trial", "Bob", "10 min ago"),
+    ]
+    assert [found[0].href, found[2].href] == [f"/plan?revision={'c' * 40}", "/plan?revision=trial%2Fx%26y"]

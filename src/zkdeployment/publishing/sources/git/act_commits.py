@@ -31,11 +31,11 @@ from zkdeployment.base.errors import (
     without_passwords,
 )
 from zkdeployment.base.machine import process
-from zkdeployment.base.machine.calls import SharedCall
+from zkdeployment.base.machine.calls import SharedCall, call_within
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
-from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.publishing.records import BranchSummary, CommitSummary
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause
 from zkdeployment.publishing.sources.git.objects import (
     GitObjects,
@@ -307,6 +307,13 @@ _REMEMBERED = 10_000
 #: Seconds that a thread waits for the tip that another thread fetches.
 _PATIENCE = 5.0
 
+#: The most branches that are listed, and the seconds for which the list is recent enough.
+_MOST_BRANCHES = 10
+_BRANCHES_AGE = 10.0
+
+#: The most seconds that a caller waits for the list of branches.
+_MOMENT = 1.0
+
 _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -335,6 +342,35 @@ class KnownDescents:
         return answer
 
 
+class RecentBranches:
+    """Remembers the newest branches of a repository for a short time; all methods may be called from any thread.
+
+    ``late`` returns the error for a repository that has not answered in time.
+    """
+
+    def __init__(self, late: Callable[[float], SourceError]) -> None:
+        self._late = late
+        self._shared: SharedCall[Sequence[BranchSummary]] = SharedCall(patience=_MOMENT, late=late)
+
+    def read(
+        self, source: GitSource, past: Revision | None, fetch: Callable[[], object]
+    ) -> Sequence[BranchSummary]:
+        """Return the branches of ``source`` that are not part of ``past``, as of a few seconds ago.
+
+        ``fetch`` makes sure that there is a mirror. Raises ``SourceError`` if the repository cannot be read, or if
+        it has not answered within ``_MOMENT`` seconds: a later call then gets the answer.
+        """
+
+        def ask() -> Sequence[BranchSummary]:
+            fetch()
+            return source.branches(past, _MOST_BRANCHES)
+
+        try:
+            return call_within(_MOMENT, lambda: self._shared.get(ask, _BRANCHES_AGE), "branches")
+        except TimeoutError:
+            raise self._late(_MOMENT) from None
+
+
 @dataclass(frozen=True, slots=True)
 class TreeCommits:
     """Commits to the branch of ``source``, to whose repository commits are pushed; several threads may commit.
@@ -355,11 +391,13 @@ class TreeCommits:
     reach: Callable[[str], None] = field(default=lambda _: None)
     #: The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
+    _branches: RecentBranches = field(init=False, repr=False, compare=False)
     _descents: KnownDescents = field(default_factory=KnownDescents, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Share the fetches."""
         object.__setattr__(self, "_tips", SharedCall(patience=_PATIENCE, late=self._late))
+        object.__setattr__(self, "_branches", RecentBranches(self._late))
 
     def author(self, user: str) -> Author:
         """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""
@@ -401,6 +439,10 @@ class TreeCommits:
         except SourceError:
             return None
         return CommitSummary(commit, found.author, found.subject, found.time)
+
+    def branches(self, past: Revision | None) -> Sequence[BranchSummary]:
+        """Return the newest branches whose tips the revision ``past`` does not contain, the newest first."""
+        return self._branches.read(self.source, past, lambda: self._tip(_BRANCHES_AGE))
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
         """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""
@@ -547,7 +589,7 @@ class TreeCommits:
 
     def _newer(self, past: str, tip: str) -> Iterator[CommitSummary]:
         for commit in read_range(self._git, f"{past}..{tip}", most=_SEARCHED):
-            yield CommitSummary(commit.id, commit.author, commit.subject, commit.time)
+            yield commit.summary
 
     def _check(self, order: CommitOrder, branch: BranchSnapshot, changes: FileChanges, commit: str) -> None:
         """Raise ``TreeError`` with the errors of a commit that is not pushed yet."""

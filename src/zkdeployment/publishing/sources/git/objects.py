@@ -31,6 +31,7 @@ from zkdeployment.base.source_files import (
 )
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import check_entry, check_limits, shorten
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import Git, GitError, GitOutput, GitTimeoutError
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class Commit:
     time: float
     author: str
     subject: str
+
+    @property
+    def summary(self) -> CommitSummary:
+        """The commit as records and pages name it."""
+        return CommitSummary(self.id, self.author, self.subject, self.time)
 
 
 def ask(git: Git, name: str) -> GitOutput:

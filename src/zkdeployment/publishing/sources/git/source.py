@@ -16,7 +16,7 @@ from zkdeployment.base.errors import SourceError, UnknownBranchError, UnknownRev
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.ports import ATTEMPTS
-from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.publishing.records import BranchSummary, CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
     NOT_THERE,
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
+
+#: The branches of the repository, in a mirror of one branch.
+_BRANCHES = "refs/zkdeployment/branches/"
 
 #: The limit of commits in memory: every cycle needs the published one and the tip, and the service all that were
 #: published.
@@ -117,7 +120,20 @@ class GitSource:
         git, tip = self._find(revision)
         known = is_commit(str(than)) and self._read(git, str(than)) is not None
         commits = read_range(git, f"{than}..{tip.id}", most=most) if known else [tip]
-        return [CommitSummary(commit.id, commit.author, commit.subject, commit.time) for commit in commits]
+        return [commit.summary for commit in commits]
+
+    def branches(self, past: Revision | None, most: int) -> Sequence[BranchSummary]:
+        """Fetch all branches, and return the newest ``most`` whose tips ``past`` neither is nor contains.
+
+        The newest comes first. Unlike the mirror itself, these branches are not read before someone asks.
+        """
+        self._fetch_into(self._directory, f"+refs/heads/*:{_BRANCHES}*")
+        git = self._mirror(self._directory, alone=True)
+        is_known = past is not None and self.has(past)
+        options = ("--sort=-committerdate", f"--count={most}", *((f"--no-merged={past}",) if is_known else ()))
+        listing = git.run("for-each-ref", *options, "--format=%(objectname) %(refname)", _BRANCHES).check()
+        lines = (line.split(" ", 1) for line in listing.text.splitlines())
+        return [BranchSummary(name.removeprefix(_BRANCHES), self._find(tip)[1].summary) for tip, name in lines]
 
     def has(self, *revisions: Revision) -> bool:
         """Whether all these revisions are commits that were fetched."""
@@ -208,14 +224,17 @@ class GitSource:
         return self._remake()
 
     def _update(self, directory: Path) -> Revision:
-        # Without --update-shallow git silently does not update a branch of a shallow repository.
-        options = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
-        wanted = (f"+{self._reference}:{_TIP}", *(("+refs/heads/*:refs/heads/*",) if self.every_branch else ()))
-        git = self._mirror(directory)
-        git.run("fetch", "--quiet", "--prune", *options, "--end-of-options", "origin", *wanted).check()
+        others = ("+refs/heads/*:refs/heads/*",) if self.every_branch else ()
+        self._fetch_into(directory, f"+{self._reference}:{_TIP}", *others)
         tip = read(ask(self._mirror(directory, alone=True), _TIP))
         self._remember(tip)
         return tip.id
+
+    def _fetch_into(self, directory: Path, *wanted: str) -> None:
+        # Without --update-shallow git silently does not update a branch of a shallow repository.
+        options = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
+        fetch = ("fetch", "--quiet", "--prune", *options, "--end-of-options", "origin", *wanted)
+        self._mirror(directory).run(*fetch).check()
 
     def _remake(self) -> Revision:
         """Create a new mirror beside the old one, then replace the old one; a failure loses nothing."""
