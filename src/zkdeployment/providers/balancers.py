@@ -13,7 +13,8 @@ import shlex
 import shutil
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -30,7 +31,7 @@ from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.text import printable, printable_value
-from zkdeployment.providers.discovery import split_address
+from zkdeployment.providers.discovery import split_address, whole_number
 from zkdeployment.providers.selection import ProviderSelection, select_providers
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ _LARGEST_SHARE = 0.5
 _OMISSION = 300.0
 
 
+#: The largest weight of HAProxy; other load balancers permit it, too.
+_LARGEST_WEIGHT = 256
+
+
 class UnusableContentError(ProgramError):
     """A template cannot be rendered with these servers, or the check of the load balancer refuses the file."""
 
@@ -70,7 +75,8 @@ class UnusableContentError(ProgramError):
 class BalancedServer:
     """A server of a load balancer: an instance in service, with the texts in its properties in one line.
 
-    ``name`` is the address without brackets, which HAProxy does not accept in names.
+    ``name`` is the address without brackets, which HAProxy does not accept in names. A server with the weight 0
+    gets no new connections.
     """
 
     address: str
@@ -78,24 +84,32 @@ class BalancedServer:
     host: str
     port: int
     properties: Mapping[str, Any]
+    weight: int = 1
 
 
 #: The servers of a file, and the problems of omitted instances.
 FoundServers: TypeAlias = "tuple[tuple[BalancedServer, ...], tuple[str, ...]]"
 
 
-def servers_of(selection: ProviderSelection) -> FoundServers:
-    """Return the instances in service by address, each server once, and the problems of other instances.
+def servers_of(selection: ProviderSelection, weight: str | None = None) -> FoundServers:
+    """Return the instances in service by address, each server once, and the problems of instances.
 
     An address has to be HOST:PORT: an instance chooses it, and could otherwise add words to a configuration.
+    ``weight`` is the property with the weight; an instance with a wrong one has the weight 1.
     """
     found: list[tuple[str, BalancedServer]] = []
     problems: list[str] = []
     for address in selection.addresses:
         try:
-            found.append((address, _server(address, selection.providers[address])))
+            server = _server(address, selection.providers[address])
         except ValueError as error:
             problems.append(f"instance {printable(address)} of {selection.path} is no server: {error}")
+            continue
+        try:
+            server = replace(server, weight=_weight(selection.providers[address], weight))
+        except ValueError as error:
+            problems.append(f"instance {address} of {selection.path} has the weight {server.weight}: {error}")
+        found.append((address, server))
     owners: dict[tuple[str, int], str] = {}
     servers = []
     for address, server in sorted(found, key=lambda entry: entry[0] != entry[1].address):
@@ -119,6 +133,12 @@ def _server(address: str, properties: Properties) -> BalancedServer:
     return BalancedServer(f"{host}:{port}", f"{host.strip('[]')}:{port}", host, port, shown)
 
 
+def _weight(properties: Properties, key: str | None) -> int:
+    """Return the weight in a property, 1 without one; raises ``ValueError`` with what was expected."""
+    value = None if key is None else properties.get(key)
+    return 1 if value is None else whole_number(value, 0, _LARGEST_WEIGHT, "a number", f"the property {key}")
+
+
 @dataclass(frozen=True, slots=True)
 class BalancerForm:
     """The form of a file: the ``servers`` that it can have, and the content of a file with some of them.
@@ -130,9 +150,9 @@ class BalancerForm:
     render: Callable[[ProviderSelection, Sequence[BalancedServer]], bytes]
 
 
-def _endpoints_of(selection: ProviderSelection) -> FoundServers:
+def _endpoints_of(selection: ProviderSelection, weight: str | None) -> FoundServers:
     """Return the servers with an IP address, because Envoy resolves no names here."""
-    servers, problems = servers_of(selection)
+    servers, problems = servers_of(selection, weight)
     endpoints = []
     for server in servers:
         try:
@@ -149,7 +169,8 @@ def _render_endpoints(selection: ProviderSelection, servers: Sequence[BalancedSe
         {
             "endpoint": {
                 "address": {"socket_address": {"address": server.host.strip("[]"), "port_value": server.port}}
-            }
+            },
+            **_envoy_weight(server.weight),
         }
         for server in servers
     ]
@@ -159,14 +180,25 @@ def _render_endpoints(selection: ProviderSelection, servers: Sequence[BalancedSe
     return f"{json.dumps(answer, indent=2)}\n".encode()
 
 
-#: The file of Envoy's endpoint discovery. The name of the cluster is that of the list.
-ENVOY = BalancerForm(_endpoints_of, _render_endpoints)
+def _envoy_weight(weight: int) -> dict[str, Any]:
+    """Return the keys of an endpoint for a weight: Envoy knows no weight 0, and 1 is the default."""
+    if weight == 0:
+        return {"health_status": "DRAINING"}
+    return {} if weight == 1 else {"load_balancing_weight": weight}
 
 
-def template_form(file: Path) -> BalancerForm:
+def envoy_form(weight: str | None = None) -> BalancerForm:
+    """Return the file of Envoy's endpoint discovery; ``weight`` as in ``servers_of``.
+
+    The name of the cluster is that of the list.
+    """
+    return BalancerForm(partial(_endpoints_of, weight=weight), _render_endpoints)
+
+
+def template_form(file: Path, weight: str | None = None) -> BalancerForm:
     """Return the form of a template of Jinja, which has ``servers``, ``version`` and ``path``.
 
-    Raises ``ConfigurationError`` for an invalid template.
+    ``weight`` is as in ``servers_of``. Raises ``ConfigurationError`` for an invalid template.
     """
     with service_libraries():
         from jinja2 import StrictUndefined, TemplateSyntaxError  # noqa: PLC0415  few filters need it
@@ -193,7 +225,7 @@ def template_form(file: Path) -> BalancerForm:
             message = f"cannot render the template {file}: {_described(error)}; correct it"
             raise UnusableContentError(message) from error
 
-    return BalancerForm(servers_of, render)
+    return BalancerForm(partial(servers_of, weight=weight), render)
 
 
 def _described(error: Exception) -> str:

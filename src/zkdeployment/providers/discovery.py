@@ -32,6 +32,9 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(?P<port
 
 _LARGEST_PORT = 65535
 
+#: The most digits of a number in a text.
+_MOST_DIGITS = 20
+
 #: The path of metrics, without a query.
 _METRICS_PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,199}")
 
@@ -115,7 +118,19 @@ def hosts_of(instances: Collection[Properties]) -> list[str]:
 def split_address(address: str) -> tuple[str, int]:
     """Return the host and the port of an instance's address; raises ``ValueError`` with what was expected."""
     host, port = _host_and_port(address)
-    return host, _port(port, "a port in its address", "its address")
+    if port is None:
+        raise ValueError("expected a port in its address, found none")
+    return host, _port(port, "its address")
+
+
+def whole_number(value: Any, least: int, most: int, noun: str, place: str) -> int:
+    """Return a number from ``least`` to ``most``, also from its digits; raises ``ValueError`` with the place."""
+    text = value.strip() if isinstance(value, str) else ""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    number = int(text) if is_number else value if type(value) is int else None
+    if number is None or not least <= number <= most:
+        raise ValueError(f"expected {noun} from {least} to {most} in {place}, found {_found(value)}")
+    return number
 
 
 def _label_value(value: Any) -> str:
@@ -155,7 +170,9 @@ def _target(address: str, properties: Properties, port: str | None) -> str:
         return f"{host}:{number}"
     host, _ = _host_and_port(address)
     place = f"the property {port}"
-    return f"{host}:{_port(properties.get(port), f'{place} with a port', place)}"
+    if (value := properties.get(port)) is None:
+        raise ValueError(f"expected {place} with a port, found none")
+    return f"{host}:{_port(value, place)}"
 
 
 def _host_and_port(address: str) -> tuple[str, str | None]:
@@ -172,11 +189,5 @@ def _host_and_port(address: str) -> tuple[str, str | None]:
     return host, port
 
 
-def _port(value: Any, missing: str, place: str) -> int:
-    """Return a port; raises ``ValueError``."""
-    if value is None:
-        raise ValueError(f"expected {missing}, found none")
-    text = str(value).strip() if isinstance(value, str) or type(value) is int else ""
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _LARGEST_PORT):
-        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {_found(value)}")
-    return int(text)
+def _port(value: Any, place: str) -> int:
+    return whole_number(value, 1, _LARGEST_PORT, "a port", place)

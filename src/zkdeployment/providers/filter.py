@@ -42,7 +42,7 @@ from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.providers.balancers import ENVOY, BalancerFile, CheckedFile, command, template_form
+from zkdeployment.providers.balancers import BalancerFile, CheckedFile, command, envoy_form, template_form
 from zkdeployment.providers.reader import (
     FilterRecord,
     ZooKeeperProviderReader,
@@ -374,6 +374,9 @@ def _kept_file(make_file: MakeFile, session: Session, output: str, majority: Fra
     "--check", metavar="COMMAND", help="Checks a new FILE, such as 'nginx -t'; if it fails, FILE is restored."
 )
 @click.option("--reload", metavar="COMMAND", help="Loads a new FILE, such as 'systemctl reload nginx'.")
+@click.option(
+    "--weight", metavar="KEY", help="The property of instances with their weights in FILE, from 0 to 256; else 1."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
 @zookeeper_options
 def filter_instances(
@@ -387,6 +390,7 @@ def filter_instances(
     program: str | None,
     check: str | None,
     reload: str | None,
+    weight: str | None,
     verbose: bool,
 ) -> None:
     """Keep the instances of the version in service at INPUT as a list at OUTPUT, in the foreground, until SIGTERM.
@@ -406,21 +410,25 @@ def filter_instances(
       zkdeployment filter /shop/web/providers /in-service/web
       zkdeployment filter /shop/web/providers /in-service/web --file web.conf --template web.j2 --check 'nginx -t'
     """
-    if file is None and any((template, program, check, reload)):
-        raise click.UsageError("expected --file with --template, --format, --check and --reload, found none")
+    if file is None and any((template, program, check, reload, weight)):
+        raise click.UsageError(
+            "expected --file with --template, --format, --check, --reload and --weight, found none"
+        )
     if file is not None and (template is None) == (program is None):
         raise click.UsageError("expected either --template or --format with --file")
     log.configure(verbose=verbose)
-    make_file = None if file is None else _file_maker(file, template, check, reload)
+    make_file = None if file is None else _file_maker(file, template, weight, check, reload)
     with build_filter(connection, source, output, majority, make_file) as (provider_filter, control):
         obey_signals(control)
         provider_filter.run()
 
 
-def _file_maker(file: Path, template: Path | None, check: str | None, reload: str | None) -> MakeFile:
+def _file_maker(
+    file: Path, template: Path | None, weight: str | None, check: str | None, reload: str | None
+) -> MakeFile:
     """Return the function that makes the kept file; raises ``ConfigurationError`` for unusable arguments."""
     if not file.parent.is_dir():
         raise ConfigurationError(f"cannot keep {file}: there is no directory {file.parent}; create it")
-    form = ENVOY if template is None else template_form(template)
+    form = envoy_form(weight) if template is None else template_form(template, weight)
     checked = CheckedFile(file, *(() if given is None else command(given) for given in (check, reload)))
     return lambda reader, path, majority: BalancerFile(reader, path, majority, form, checked)

@@ -158,7 +158,7 @@ def test_envoy_gets_a_file_without_a_reload(zookeeper, start, tmp_path):
 @pytest.mark.parametrize(
     ("options", "status", "problem"),
     [
-        (["--check", "true"], 2, "expected --file with --template, --format, --check and --reload"),
+        (["--check", "true"], 2, "expected --file with --template, --format, --check, --reload"),
         (["--file", "web.cfg"], 2, "expected either --template or --format with --file"),
         (["--file", "missing/web.cfg", "--format", "envoy"], 2, "there is no directory missing; create it"),
         (["--file", "web.cfg", "--template", "missing.j2"], 2, "cannot read the template missing.j2"),

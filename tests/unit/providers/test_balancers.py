@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.manual import MANUAL
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, ProgramError
 from zkdeployment.providers.balancers import (
-    ENVOY,
     CheckedFile,
     ServersFile,
     command,
+    envoy_form,
     servers_of,
     template_form,
 )
@@ -74,6 +74,33 @@ def test_instances_at_one_address_are_one_server():
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (257, "257"),
+        (-1, "-1"),
+        (2.5, "2.5"),
+        (True, "True"),
+        ([3], "[3]"),
+        ("", "''"),
+        ("9" * 9999, "'" + "9" * 199),
+        (10**300, "1" + "0" * 199),
+        ("3 backup", "'3 backup'"),
+        ("3\n    server evil 192.0.2.1:80", r"'3\n    server evil 192.0.2.1:80'"),
+        ('3; server evil "192.0.2.1:80"', "'3; server evil \"192.0.2.1:80\"'"),
+    ],
+)
+def test_a_wrong_weight_of_an_instance_is_a_problem_with_its_place_and_its_weight_is_1(value, found):
+    form = template_form(EXAMPLES / "haproxy.cfg.j2", "share")
+    content, problems = rendered(form, selected(a_80={"share": value}, b_80={"share": 2}))
+    assert content.decode().splitlines()[-2:] == ["    server a:80 a:80 weight 1", "    server b:80 b:80 weight 2"]
+    expected = "expected a number from 0 to 256 in the property share, found "
+    assert [problem.partition(expected)[0] for problem in problems] == [
+        "instance a:80 of /in-service/web has the weight 1: "
+    ]
+    assert problems[0].endswith(f"{expected}{found}")
+
+
 @given(st.text(max_size=12))
 def test_no_address_of_an_instance_can_add_a_line_or_a_word(address):
     servers, problems = servers_of(ProviderSelection("/x/y", "1", {address: {}}, {}))
@@ -83,10 +110,19 @@ def test_no_address_of_an_instance_can_add_a_line_or_a_word(address):
 
 def test_the_examples_have_a_line_for_each_server():
     for name, lines in {
-        "haproxy.cfg.j2": ["    server a:81 a:81", "    server b:80 b:80"],
-        "nginx.conf.j2": ["    server a:81 max_fails=0;", "    server b:80 max_fails=0;"],
+        "haproxy.cfg.j2": [
+            "    server a:81 a:81 weight 1",
+            "    server b:80 b:80 weight 256",
+            "    server c:80 c:80 weight 0",
+        ],
+        "nginx.conf.j2": [
+            "    server a:81 weight=1 max_fails=3 fail_timeout=10s;",
+            "    server b:80 weight=256 max_fails=3 fail_timeout=10s;",
+            "    server c:80 down max_fails=3 fail_timeout=10s;",
+        ],
     }.items():
-        content, problems = rendered(template_form(EXAMPLES / name), selected(a_81={}, b_80={}))
+        instances = selected(a_81={}, b_80={"share": 256}, c_80={"share": "0"})
+        content, problems = rendered(template_form(EXAMPLES / name, "share"), instances)
         assert [line for line in content.decode().splitlines() if line.startswith("    server")] == lines
         assert content.decode().startswith("# The instances of /in-service/web in service: version 1.4\n")
         assert problems == ()
@@ -130,7 +166,7 @@ def test_a_template_that_cannot_be_rendered_is_an_error_with_its_cause(text, cau
 
 def test_envoy_gets_addresses_and_ports_of_endpoints():
     instances = {"192.0.2.1:80": {}, "[2001:db8::1]:81": {}, "app1:80": {}}
-    content, problems = rendered(ENVOY, ProviderSelection("/in-service/web", "1.4", instances, {}))
+    content, problems = rendered(envoy_form(), ProviderSelection("/in-service/web", "1.4", instances, {}))
     answer = json.loads(content)
     (resource,) = answer["resources"]
     assert (answer["version_info"], resource["cluster_name"]) == ("1.4", "web")
@@ -140,6 +176,16 @@ def test_envoy_gets_addresses_and_ports_of_endpoints():
         for found in resource["endpoints"][0]["lb_endpoints"]
     ] == [("192.0.2.1", 80), ("2001:db8::1", 81)]
     assert problems == ("instance app1:80 of /in-service/web is no endpoint: expected an IP address",)
+
+
+def test_envoy_gets_weights_and_drains_endpoints_with_the_weight_0():
+    instances = {"192.0.2.1:80": {"share": 1}, "192.0.2.2:80": {"share": 0}, "192.0.2.3:80": {"share": 50}}
+    content, problems = rendered(envoy_form("share"), ProviderSelection("/in-service/web", "1.4", instances, {}))
+    (resource,) = json.loads(content)["resources"]
+    endpoints = resource["endpoints"][0]["lb_endpoints"]
+    shown = [{key: value for key, value in found.items() if key != "endpoint"} for found in endpoints]
+    assert shown == [{}, {"health_status": "DRAINING"}, {"load_balancing_weight": 50}]
+    assert problems == ()
 
 
 #: A check that refuses files with the word ``bad``.
@@ -328,7 +374,9 @@ def test_a_check_that_cannot_run_is_no_refusal(tmp_path):
     count = tmp_path / "count"
     file = CheckedFile(tmp_path / "web.cfg", ("sh", "-c", f"echo >> {count}; kill -9 $$"))
     with pytest.raises(ProgramError, match="failed with status -9"):
-        ServersFile(ENVOY, file).load(ProviderSelection("/x", "1", {f"192.0.2.{n}:80": {} for n in range(9)}, {}))
+        ServersFile(envoy_form(), file).load(
+            ProviderSelection("/x", "1", {f"192.0.2.{n}:80": {} for n in range(9)}, {})
+        )
     assert (count.read_text(), (tmp_path / "web.cfg").exists()) == ("\n", False)
 
 
