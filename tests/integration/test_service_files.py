@@ -20,7 +20,7 @@ from zkdeployment.publishing.settings import SyncSettings
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
-DAEMONS = ["agent", "syncer", "coordinator", "server", "pools", "nagios"]
+DAEMONS = ["agent", "syncer", "coordinator", "promoter", "server", "pools", "nagios"]
 
 
 @pytest.mark.parametrize("daemon", DAEMONS)
@@ -115,6 +115,7 @@ def service(daemon):
     [
         ("syncer", "zkdeployment"),
         ("coordinator", "zkdeployment"),
+        ("promoter", "zkdeployment"),
         ("filter@", "zkdeployment"),
         ("server", "zkdeployment"),
         ("pools", "zkdeployment-pools"),
@@ -160,6 +161,12 @@ def test_the_syncer_writes_where_the_sample_keeps_its_mirror():
     assert f" {home}\n" in (ETC / "systemd" / "sysusers.conf").read_text()
 
 
+@pytest.mark.all_features
+def test_the_promoter_writes_where_the_sample_keeps_its_mirror():
+    (example,) = re.findall(r"(?m)^# directory = (.*)$", (ETC / "zkdeployment.cfg").read_text())
+    assert Path(example).parent == Path("/var/lib") / service("promoter")["StateDirectory"]
+
+
 def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
     configuration = tmp_path / "etc" / "zkdeployment" / "zkdeployment.cfg"
     configuration.parent.mkdir(parents=True)
@@ -174,8 +181,9 @@ def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, int(gid), 0o640)
     assert int(uid) != 0
     assert (tmp_path / "run" / "zkdeployment").is_dir()
-    mirrors = (tmp_path / home.lstrip("/")).stat()
-    assert (mirrors.st_uid, mirrors.st_mode & 0o777) == (int(uid), 0o750)
+    for daemon in ("syncer", "promoter"):
+        mirrors = (tmp_path / "var/lib" / service(daemon)["StateDirectory"]).stat()
+        assert (mirrors.st_uid, mirrors.st_mode & 0o777) == (int(uid), 0o750)
 
 
 def test_systemd_makes_the_user_whose_home_the_worker_of_pools_writes(tmp_path):

@@ -271,8 +271,8 @@ class GitSource:
                 return mark.read_text(encoding="utf-8", errors="replace").strip() == self._shown
             if any(self._directory.iterdir()):
                 raise SourceError(
-                    f"{self._directory} is there, but no mirror that this program made;"
-                    " give a new directory as tree-directory"
+                    f"{self._directory} is there, but no mirror that this program made; configure a directory that"
+                    " does not exist yet"
                 )
         return False
 
@@ -328,7 +328,8 @@ class GitSource:
             yield
         except OSError as error:
             raise SourceError(
-                f"cannot keep a mirror in {self._directory} (tree-directory): {error.strerror}: {error.filename}"
+                f"cannot keep a mirror in {self._directory}: {error.strerror}: {error.filename}; the user of this"
+                " program must be able to write there"
             ) from error
 
 
