@@ -194,6 +194,19 @@ def test_rollbacks_after_a_commit_are_listed_the_newest_first(arena):
     assert arena.branches.rollbacks(None) == arena.branches.rollbacks(lost) == [(two, one), (one, bad)]
 
 
+def test_the_last_commits_of_the_main_branch_show_their_ancestry(arena):
+    first, second, third = line(arena, 3)
+    other = arena.commit(first)
+    arena.set(EU, other)
+    arena.branches.fetch()
+    found = arena.branches.recent(2)
+    assert [each.commit for each in found.commits] == [arena.branches.summary(each) for each in (third, second)]
+    assert [each.parents for each in found.commits] == [(second,), (first,)]
+    assert found.find(second[:12]) == second
+    assert [found.contains(third, each) for each in (third, second, first, other)] == [True, True, True, False]
+    assert not found.contains(second, third)
+
+
 def test_branches_move_forward_and_are_created(arena):
     first, second = line(arena, 2)
     arena.set(EU, first)

@@ -10,7 +10,15 @@ from support.fleets.promoted import NOON, SimulatedFleets, commit, promotion
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError
 from zkdeployment.promotion import store
-from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, PromotionEntry
+from zkdeployment.promotion.records import (
+    FleetOrders,
+    FleetStanding,
+    FleetState,
+    MainCommits,
+    Pin,
+    PromoterReport,
+    PromotionEntry,
+)
 from zkdeployment.promotion.store import PromoterStore
 from zkdeployment.strategies.progress import apply_acts, supersede
 from zkdeployment.strategies.state import Directive
@@ -48,6 +56,9 @@ class RealArena:
     def withhold(self, fleet, act):
         store.withhold(self._people, fleet, act)
 
+    def pin(self, fleet, pin):
+        store.pin(self._people, fleet, pin.act, until=pin.until)
+
 
 class SimulatedArena:
     """The home ensemble of the simulation."""
@@ -66,7 +77,10 @@ class SimulatedArena:
         self._home.direct(directive, ACT)
 
     def withhold(self, fleet, act):
-        self._home.withheld[fleet] = act
+        self._home.withhold(fleet, act)
+
+    def pin(self, fleet, pin):
+        self._home.pin(fleet, pin)
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -213,7 +227,36 @@ def test_other_records_are_replaced_as_a_whole(arena):
     found = promoter.snapshot()
     assert (found.history, found.report) == ((reached,), PromoterReport(NOON, commit(1), "no documents"))
     assert [*found.standings.values()] == standings
-    assert found.withheld == {"b": ACT}
+    assert found.orders == FleetOrders({"b": ACT})
+
+
+def test_an_order_comes_before_the_next_record_and_the_next_push(arena):
+    promoter, (state, entry) = leading(arena), begun()
+    promoter.begin(state, entry)
+    promoter.write_standings([FleetStanding("a", tip=commit(1)), FleetStanding("b", tip=commit(1))])
+    promoter.snapshot()
+    pin = Pin(ACT, commit(1), NOON)
+    for order in (lambda: arena.withhold("a", ACT), lambda: arena.pin("b", pin), lambda: arena.pin("b", pin)):
+        promoter.confirm()
+        order()
+        for write in (promoter.confirm, lambda: promoter.record(supersede(state, NOON), entry)):
+            with pytest.raises(ConflictError):
+                write()
+        promoter.snapshot()
+    assert promoter.snapshot().orders == FleetOrders({"a": ACT}, {"b": pin})
+
+
+def test_a_pin_is_removed_after_its_end(arena):
+    places = []
+    promoter = leading(arena, places.append)
+    promoter.write_standings([FleetStanding("a", tip=commit(1)), FleetStanding("b", tip=commit(1))])
+    arena.pin("a", Pin(ACT, commit(1), NOON))
+    arena.pin("b", Pin(ACT, commit(1)))
+    promoter.end_pins(NOON - 1)
+    assert promoter.snapshot().orders.pins.keys() == {"a", "b"}
+    promoter.end_pins(NOON)
+    assert promoter.snapshot().orders.pins == {"b": Pin(ACT, commit(1))}
+    assert places[-2:] == ["before:pins", "after:pins"]
 
 
 def test_each_write_is_announced_unless_it_would_change_nothing(arena):
@@ -226,8 +269,9 @@ def test_each_write_is_announced_unless_it_would_change_nothing(arena):
     for _ in range(2):
         promoter.write_standings([FleetStanding("a")])
         promoter.write_report(PromoterReport(NOON))
+        promoter.write_commits(MainCommits())
     promoter.write_entry(replace(entry, ended=NOON))
-    expected = ("begin", "lead", "record", "fleets", "report", "history")
+    expected = ("begin", "lead", "record", "fleets", "report", "commits", "history")
     assert places == [f"{when}:{place}" for place in expected for when in ("before", "after")]
 
 

@@ -6,13 +6,21 @@ The adapters have the interfaces of ``FleetBranches`` and ``PromoterStore``. Rec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha1
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, LockLostError, SourceError, UnknownRevisionError
 from zkdeployment.promotion import store as promotion_store
-from zkdeployment.promotion.records import BranchTip, MoveOutcome, MoveResult
+from zkdeployment.promotion.records import (
+    BranchTip,
+    FleetOrders,
+    MainCommit,
+    MainCommits,
+    MoveOutcome,
+    MoveResult,
+)
 from zkdeployment.promotion.store import PromotionSnapshot
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.strategies.state import RolloutAct
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
     from simulation.promotions import PromotionWorld
     from zkdeployment.base.act import Act
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.promotion.records import BranchMove, FleetStanding, PromoterReport, PromotionEntry
+    from zkdeployment.promotion.records import BranchMove, FleetStanding, Pin, PromoterReport, PromotionEntry
     from zkdeployment.strategies.state import Directive, RolloutState
 
 #: When the simulated time begins.
@@ -154,6 +162,15 @@ class SimulatedBranches:
             raise UnknownRevisionError(f"the mirror has no commit {commit}")
         return self._server.commits[commit]
 
+    def recent(self, most: int) -> MainCommits:
+        """Return the last commits of the main branch."""
+        found = islice(self._server.ancestors(self._main), most)
+        return MainCommits(
+            tuple(
+                MainCommit(self.summary(each.id), () if each.parent is None else (each.parent,)) for each in found
+            )
+        )
+
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the rollbacks of the main branch after a commit, the newest first."""
         found = []
@@ -211,7 +228,7 @@ def _decoded(data: bytes) -> RolloutState:
 class HomeEnsemble:
     """The records of promotions, encoded as in ZooKeeper, and which promoter leads.
 
-    ``version`` counts the writes to the newest promotion, and the acts on it.
+    ``version`` counts the writes to the newest promotion, and the acts on it; ``orders`` those about fleets.
     """
 
     def __init__(self) -> None:
@@ -220,6 +237,9 @@ class HomeEnsemble:
         self.states: dict[str, bytes] = {}
         self.acts: list[RolloutAct] = []
         self.withheld: dict[str, Act] = {}
+        self.pins: dict[str, Pin] = {}
+        self.commits = MainCommits()
+        self.orders = 0
         self.history: dict[str, PromotionEntry] = {}
         self.standings: tuple[FleetStanding, ...] = ()
         self.report: PromoterReport | None = None
@@ -237,6 +257,16 @@ class HomeEnsemble:
         number = max([self.state.last_act_number, *(each.number for each in self.acts)]) + 1
         self.acts.append(RolloutAct(directive, act, group, number))
         self.version += 1
+
+    def withhold(self, fleet: str, act: Act) -> None:
+        """Record that an operator withholds a fleet."""
+        self.withheld[fleet] = act
+        self.orders += 1
+
+    def pin(self, fleet: str, pin: Pin) -> None:
+        """Record that an operator pins a fleet."""
+        self.pins[fleet] = pin
+        self.orders += 1
 
     def sized(self, data: bytes) -> bytes:
         """Remember the largest node."""
@@ -289,7 +319,7 @@ class MemoryStore:
     def __init__(self, home: HomeEnsemble, lead: MemoryLead) -> None:
         self._home = home
         self.lead = lead
-        self._seen = 0
+        self._seen = self._orders = 0
         self._written: dict[str, object] = {}
 
     def forget(self) -> None:
@@ -299,17 +329,31 @@ class MemoryStore:
     def snapshot(self) -> PromotionSnapshot:
         """Return all records."""
         home, state = self._home, self._home.state
-        self._seen = home.version
+        self._seen, self._orders = home.version, home.orders
         number = -1 if state is None else state.last_act_number
         return PromotionSnapshot(
             state=state,
             acts=tuple(act for act in home.acts if act.number > number),
             last_sequence=max((int(name.partition("-")[0]) for name in home.states), default=0),
             standings={each.name: each for each in home.standings},
-            withheld=dict(home.withheld),
+            orders=FleetOrders(dict(home.withheld), dict(home.pins)),
             history=tuple(reversed(home.history.values())),
             report=home.report,
         )
+
+    def confirm(self) -> None:
+        """Raise an error unless this promoter leads, and has read all acts and orders."""
+        self.lead.write("lead", self._check_read)
+
+    def _check_read(self) -> None:
+        if (self._home.version, self._home.orders) != (self._seen, self._orders):
+            raise ConflictError("the promotion changed, or there are further acts or orders")
+
+    def end_pins(self, now: float) -> None:
+        """Remove the pins that have ended by themselves."""
+        for fleet, pin in [*self._home.pins.items()]:
+            if not pin.is_in_force(now):
+                self.lead.write("pins", partial(self._home.pins.pop, fleet))
 
     def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
         """Make a promotion the newest one."""
@@ -326,8 +370,7 @@ class MemoryStore:
         """Replace the state of the newest promotion, unless an act or another leader's write came in between."""
 
         def write() -> None:
-            if self._home.version != self._seen:
-                raise ConflictError("the promotion changed, or there are further acts")
+            self._check_read()
             self._home.states[state.id] = self._home.sized(encode_state(state))
             self._home.version = self._seen = self._seen + 1
             self._enter(entry)
@@ -337,6 +380,11 @@ class MemoryStore:
     def write_entry(self, entry: PromotionEntry) -> None:
         """Replace an entry of the history."""
         self.lead.write("history", lambda: self._enter(entry))
+
+    def write_commits(self, commits: MainCommits) -> None:
+        """Replace the last commits of the main branch."""
+        self._home.sized(pack(commits.to_json()))
+        self._replace("commits", "commits", commits)
 
     def write_standings(self, standings: Sequence[FleetStanding]) -> None:
         """Replace the standings of all fleets."""

@@ -32,7 +32,7 @@ from zkdeployment.base.daemon.metrics import MetricsFile, Probe
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.promotion.daemon import Promoter
-from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
+from zkdeployment.promotion.records import DryRun, FleetReport, FleetState, Pin
 from zkdeployment.strategies.daemon import LeaderAdapters
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed
@@ -291,11 +291,17 @@ class PromotionWorld:
             "after the end of the promotion": granted and state.ended is not None,
             "although the promotion is paused": state.paused is not None,
             "although it is withheld": fleet.name in self.home.withheld,
+            "beyond its pin": self._is_beyond_pin(fleet, move.new),
             "outside the window of the promotion": is_closed,
         }
         for words in [words for words, is_broken in broken.items() if is_broken]:
             self.violate(f"{fleet.name} moves {words}")
         self._judge_order(state, fleet)
+
+    def _is_beyond_pin(self, fleet: SimulatedFleet, commit: str) -> bool:
+        pin = self.home.pins.get(fleet.name)
+        in_force = pin is not None and pin.is_in_force(self.clock.now())
+        return pin is not None and in_force and not self.git.contains(pin.revision, commit)
 
     def _judge_order(self, state: RolloutState, fleet: SimulatedFleet) -> None:
         """Check that enough fleets of each earlier critical wave really have the revision."""
@@ -420,7 +426,8 @@ class PromotionWorld:
     def _advance(self, fleet: SimulatedFleet, seconds: float) -> None:
         """Let a fleet do its own work for some seconds."""
         now, tip = self.clock.time, self.git.branches.get(fleet.branch)
-        if fleet.away > now - seconds or fleet.name in self.home.withheld or self._awaits_reset(fleet):
+        ordered = fleet.name in self.home.withheld or fleet.name in self.home.pins
+        if fleet.away > now - seconds or ordered or self._awaits_reset(fleet):
             self._excused[fleet.name] = now
         if tip is not None and tip != fleet.published and fleet.publishing is None:
             fleet.publishing = now + self._random.uniform(1, 40)
@@ -509,6 +516,7 @@ class PromotionWorld:
             (0.01, self._lie),
             (0.01, self._diverge),
             (0.01, self._withhold),
+            (0.01, self._pin),
             (0.02, self._direct),
             (0.004, self._rewrite),
             (0.005, self._lose_git),
@@ -552,7 +560,15 @@ class PromotionWorld:
 
     def _withhold(self, fleet: SimulatedFleet) -> None:
         if self.home.withheld.pop(fleet.name, None) is None:
-            self.home.withheld[fleet.name] = Act("op", "withhold", "why", self.clock.now())
+            self.home.withhold(fleet.name, Act("op", "withhold", "why", self.clock.now()))
+
+    def _pin(self, fleet: SimulatedFleet) -> None:
+        """Pin a fleet to its tip for a while."""
+        tip, now = self.git.branches.get(fleet.branch), self.clock.now()
+        if tip is not None:
+            until = now + self._random.expovariate(1 / 600)
+            self.home.pin(fleet.name, Pin(Act("op", "pin", "why", now), tip, until))
+            self.count("pins")
 
     def _direct(self, _fleet: SimulatedFleet) -> None:
         """Record an operator's act, as ``store.direct`` does."""
@@ -587,6 +603,7 @@ class PromotionWorld:
         """End all faults, and push a good commit; operators do what the messages ask for."""
         self._is_calm, self._killing, self._freezing, self.git.is_away = True, 0.0, 0.0, False
         self.home.withheld.clear()
+        self.home.pins.clear()
         main = self.git.branches["main"]
         for commit in [each for each in self.git.ancestors(main) if self.git.is_bad(main) and each.is_bad]:
             main = self.git.commit(main, rolls_back=commit.id)

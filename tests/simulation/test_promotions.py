@@ -78,3 +78,9 @@ def test_a_promoter_that_believes_each_service_is_detected(monkeypatch):
 def test_a_rollback_that_a_diverged_fleet_fails_is_detected(monkeypatch):
     monkeypatch.setattr(PromotionFacts, "awaits_reset", lambda _facts, _fleet: False)
     assert "which waits for its reset" in found()
+
+
+@pytest.mark.nightly
+def test_a_promoter_that_passes_pins_is_detected(monkeypatch):
+    monkeypatch.setattr(PromotionFacts, "kept_out", property(lambda facts: frozenset(facts.withheld)))
+    assert "moves beyond its pin" in found()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, ClassVar
 
-from zkdeployment.base.durations import age, duration_seconds
+from zkdeployment.base.durations import age, duration_seconds, utc_text
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import listing, printable
 
@@ -73,7 +73,7 @@ class Maintenance(Record):
     kept: Annotated[Mapping[str, str] | None, OMITTED] = None
 
     def __str__(self) -> str:
-        end = "" if self.until is None else f" until {_clock(self.until)}"
+        end = "" if self.until is None else f" until {utc_text(self.until)}"
         return f"in maintenance{self._drained}{end} by {self.by}: {self.reason}"
 
     @property
@@ -90,15 +90,7 @@ class Maintenance(Record):
         return self.until is None or now < self.until
 
 
-def _clock(time: float) -> str:
-    """Return a time in seconds since the epoch; a foreign record may have one that no calendar has."""
-    try:
-        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
-    except (ValueError, OverflowError, OSError):
-        return f"{time:g} seconds since the epoch"
-
-
-def maintenance_end(text: str, now: float) -> float | None:
+def given_end(text: str, now: float) -> float | None:
     """Return the end that a person gives, in seconds since the epoch; ``None`` for an empty text.
 
     The end is a duration from ``now`` on, such as ``2h``, or a time with its zone, such as ``2026-05-01T18:00Z``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 #: The longest duration, in seconds: 100 years. The end of a longer one may have no date.
 LONGEST_DURATION = 36525 * 86400.0
@@ -74,6 +75,14 @@ def seconds_ahead(time: float, now: float) -> float:
     clock that is ahead extends the permission.
     """
     return time - now if time - now > CLOCK_TOLERANCE else 0.0
+
+
+def utc_text(time: float) -> str:
+    """Return a time in seconds since the epoch, ``2026-05-01 18:00 UTC``, also one that no calendar has."""
+    try:
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g} seconds since the epoch"
 
 
 def age(seconds: float) -> str:

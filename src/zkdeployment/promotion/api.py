@@ -120,7 +120,12 @@ def read_fleets(user: Reader, adapters: Adapters) -> Response:
     del user
     reading = adapters.feed.snapshot().reading.of(PROMOTION_PART)
     status = fleets_status(
-        reading.standings.values(), reading.withheld, reading.state, reading.report, reading.promoter
+        reading.standings.values(),
+        reading.orders,
+        reading.state,
+        reading.report,
+        reading.promoter,
+        adapters.clock.now(),
     )
     return JSONResponse(with_schema("fleets", status.to_json()))
 

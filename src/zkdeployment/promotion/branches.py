@@ -17,6 +17,8 @@ from zkdeployment.promotion.records import (
     PROMOTION_ROLLBACK_TRAILER,
     BranchMove,
     BranchTip,
+    MainCommit,
+    MainCommits,
     MoveOutcome,
     MoveResult,
 )
@@ -29,7 +31,7 @@ from zkdeployment.publishing.sources.git.command import (
     failure_cause,
     ssh_variables,
 )
-from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_document_files
+from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_document_files, read_range
 from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
@@ -134,6 +136,16 @@ class FleetBranches:
         """Return the author, the subject and the time of a commit in the mirror."""
         found = read(ask(self._source.mirror, commit))
         return CommitSummary(found.id, found.author, found.subject, found.time)
+
+    def recent(self, most: int) -> MainCommits:
+        """Return the last commits of the main branch, at ``most`` this many."""
+        found = read_range(self._source.mirror, self._main, most=most)
+        return MainCommits(
+            tuple(
+                MainCommit(CommitSummary(each.id, each.author, each.subject, each.time), each.parents)
+                for each in found
+            )
+        )
 
     def documents(self, commit: str) -> Sequence[SourceFile]:
         """Return the files with documents at the top of a commit in the mirror, sorted by name."""

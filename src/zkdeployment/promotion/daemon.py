@@ -26,10 +26,11 @@ from zkdeployment.promotion.records import (
     FleetReport,
     FleetStanding,
     FleetState,
+    MainCommits,
     MoveOutcome,
+    Pin,
     PromoterReport,
     PromotionEntry,
-    withholding,
 )
 from zkdeployment.promotion.rules import (
     FleetFacts,
@@ -81,6 +82,9 @@ _KEPT = 3
 #: Commits of which it is remembered what they roll back, besides the newest one.
 _MOST_UNDONE = 100
 
+#: The last commits of the main branch that operators can name.
+_MOST_COMMITS = 200
+
 #: Fleets that a sentence names.
 _NAMED = 5
 
@@ -101,6 +105,8 @@ def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool, streams: i
     yield labelled("promoter_fleet_commits_behind", "Commits behind the main branch, by fleet.", "fleet", behind)
     withheld = sum(each.withheld is not None for each in standings) if leads else None
     yield gauge("promoter_fleets_withheld", "The fleets that operators withhold.", withheld)
+    pinned = sum(each.pin is not None for each in standings) if leads else None
+    yield gauge("promoter_fleets_pinned", "The fleets that operators pinned to a revision.", pinned)
     yield gauge(
         "promoter_event_streams", "The open event streams of fleets' services.", streams if leads else None
     )
@@ -129,6 +135,7 @@ class _Repository:
         self._governing: dict[str, _Governing] = {}
         self._summaries: dict[str, CommitSummary] = {}
         self._undone: dict[str, str] = {}
+        self._recent: tuple[str, MainCommits] | None = None
         self.main: str | None = None
         self.problem = ""
 
@@ -177,6 +184,12 @@ class _Repository:
             self._summaries = {commit: self.branches.summary(commit)}
         return self._summaries[commit]
 
+    def recent(self, tip: str) -> MainCommits:
+        """Return the last commits of the main branch, whose tip this is."""
+        if self._recent is None or self._recent[0] != tip:
+            self._recent = tip, self.branches.recent(_MOST_COMMITS)
+        return self._recent[1]
+
     def rolls_back(self, commit: str) -> str:
         """Return the revision from which a commit leads away; empty for a commit that rolls back nothing."""
         if commit not in self._undone:
@@ -194,15 +207,17 @@ class _Repository:
         found = (commit for commit, _ in rollbacks if self.branches.contains(commit, promoted))
         return MainBranch(tip, rollback=next(filter(self.rolls_back, found), None))
 
-    def readings(self, fleets: Fleets, reports: Mapping[str, FleetReport], revision: str) -> dict[str, FleetFacts]:
-        """Return the facts about all fleets, in relation to a revision."""
+    def readings(
+        self, fleets: Fleets, reports: Mapping[str, FleetReport], pins: Mapping[str, Pin], revision: str
+    ) -> dict[str, FleetFacts]:
+        """Return the facts about all fleets, in relation to a revision; ``pins`` are those in force, by fleet."""
         tips = self.branches.tips([fleet.branch for fleet in fleets.fleets])
         return {
-            fleet.name: self._reading(tips[fleet.branch], reports.get(fleet.name), revision)
+            fleet.name: self._reading(tips[fleet.branch], reports.get(fleet.name), pins.get(fleet.name), revision)
             for fleet in fleets.fleets
         }
 
-    def _reading(self, tip: BranchTip, report: FleetReport | None, revision: str) -> FleetFacts:
+    def _reading(self, tip: BranchTip, report: FleetReport | None, pin: Pin | None, revision: str) -> FleetFacts:
         contains = self.branches.contains
         published = None if report is None else report.revision
         refused = None if report is None else report.refused
@@ -213,6 +228,9 @@ class _Repository:
             runs=published is not None and contains(published, revision),
             refuses=refused is not None and contains(refused, revision),
             follows=published is None or tip.commit is None or contains(tip.commit, published),
+            pin=pin,
+            pinned=pin is not None and not contains(pin.revision, revision),
+            escaped=pin is not None and tip.commit is not None and not contains(pin.revision, tip.commit),
         )
 
 
@@ -268,7 +286,9 @@ class Promoter(RolloutDaemon):
         if self._repository.is_due:
             with self._notifier.uninterrupted():
                 self._repository.fetch()
-        tip, found, now = self._repository.main, self._store.snapshot(), round(self._clock.now(), 1)
+        tip, now = self._repository.main, round(self._clock.now(), 1)
+        self._store.end_pins(now)
+        found = self._store.snapshot()
         self._telemetry.lead(found.state)
         if tip is None:
             self._report(now, problem=self._repository.problem)
@@ -292,7 +312,8 @@ class Promoter(RolloutDaemon):
                 self._report(now, problem=str(error), waiting=waiting)
                 raise
         elif wanted is not None and (fleets := self._repository.governing(wanted.revision).fleets) is not None:
-            self._record_standings(found, fleets, self._facts(found, fleets, reports, wanted.revision), now)
+            self._record_standings(found, fleets, self._facts(found, fleets, reports, wanted.revision, now), now)
+        self._store.write_commits(self._repository.recent(tip))
         self._report(now, problem=problem, waiting=waiting)
         if state is not None and not self._tidied:
             self._store.tidy(state.id)
@@ -311,16 +332,21 @@ class Promoter(RolloutDaemon):
         return self._services.reports(addresses)
 
     def _facts(
-        self, found: PromotionSnapshot, fleets: Fleets, reports: Mapping[str, FleetReport], revision: str
+        self,
+        found: PromotionSnapshot,
+        fleets: Fleets,
+        reports: Mapping[str, FleetReport],
+        revision: str,
+        now: float,
     ) -> PromotionFacts:
+        orders = found.orders
+        pins = {each.name: orders.pin(each.name, each.branch, now) for each in fleets.fleets}
+        withheld = {each.name: orders.withholding(each.name, each.branch) for each in fleets.fleets}
+        in_force = {name: pin for name, pin in pins.items() if pin is not None}
         return PromotionFacts(
             fleets,
-            self._repository.readings(fleets, reports, revision),
-            withheld={
-                fleet.name: act
-                for fleet in fleets.fleets
-                if (act := withholding(found.withheld, fleet.name, fleet.branch)) is not None
-            },
+            self._repository.readings(fleets, reports, in_force, revision),
+            withheld={name: act for name, act in withheld.items() if act is not None},
             rolls_back=bool(self._repository.rolls_back(revision)),
             standings=found.standings,
         )
@@ -333,7 +359,7 @@ class Promoter(RolloutDaemon):
         fleets, promotion = governing.fleets, governing.promotion
         if fleets is None or promotion is None:
             return governing.problem, "", False
-        facts = self._facts(found, fleets, reports, wanted.revision)
+        facts = self._facts(found, fleets, reports, wanted.revision, now)
         if facts.unread:
             return "", f"{_UNREAD} {listing(facts.unread, _NAMED)}", False
         bad = self._bad_fleets(facts, wanted.revision)
@@ -385,7 +411,7 @@ class Promoter(RolloutDaemon):
         if fleets is None or promotion is None:
             return self._most
         revision, blocked = str(state.revision), self._blocked(state)
-        facts = self._facts(found, fleets, reports, revision)
+        facts = self._facts(found, fleets, reports, revision, now)
         if facts.unread:
             return _UNREAD_SECONDS
         kept = participating(state, facts)
@@ -443,8 +469,11 @@ class Promoter(RolloutDaemon):
         return any(result.outcome is not MoveOutcome.RACED for result in results.values())
 
     def _confirm_lead(self) -> None:
-        """Raise ``LockLostError`` unless this promoter still leads, immediately before git starts."""
-        self._adapters.lead.confirm()
+        """Check immediately before git starts that this promoter still leads, and that there is no newer order.
+
+        Raises ``LockLostError`` or ``ConflictError``. An order that arrives later does not stop the push.
+        """
+        self._store.confirm()
         self._reach("before:push")
 
     def _write(

@@ -9,10 +9,19 @@ from urllib.parse import unquote
 from zkdeployment.base.act import Act
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
-from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
+from zkdeployment.promotion.records import (
+    FleetOrders,
+    FleetStanding,
+    MainCommits,
+    Pin,
+    PromoterReport,
+    PromotionEntry,
+)
 from zkdeployment.promotion.store import (
+    COMMITS,
     FLEETS,
     HISTORY,
+    PINS,
     REPORT,
     WITHHELD,
     newest_first,
@@ -41,21 +50,27 @@ _LONGEST = 500
 class PromotionReading:
     """The promotions in one reading: the newest one, the leading promoter, and the fleets.
 
-    ``standings`` are keyed by fleet, ``withheld`` is as in ``withholding``. ``history`` has the newest promotion
-    first.
+    ``standings`` are keyed by fleet. ``history`` has the newest promotion first.
     """
 
     state: RolloutState | None = None
     promoter: str | None = None
     standings: Mapping[str, FleetStanding] = field(default_factory=dict)
-    withheld: Mapping[str, Act] = field(default_factory=dict)
+    orders: FleetOrders = FleetOrders()  # noqa: RUF009  it cannot be changed
     history: tuple[PromotionEntry, ...] = ()
     report: PromoterReport | None = None
+    commits: MainCommits = MainCommits()  # noqa: RUF009  it cannot be changed
 
     def withholding(self, fleet: str) -> Act | None:
         """Return the act by which a fleet is withheld; ``None`` if it is not."""
-        branch = self.standings[fleet].branch if fleet in self.standings else ""
-        return withholding(self.withheld, fleet, branch)
+        return self.orders.withholding(fleet, self._branch(fleet))
+
+    def pin(self, fleet: str, now: float) -> Pin | None:
+        """Return the pin of a fleet at ``now``, in seconds since the epoch; ``None`` without a pin."""
+        return self.orders.pin(fleet, self._branch(fleet), now)
+
+    def _branch(self, fleet: str) -> str:
+        return self.standings[fleet].branch if fleet in self.standings else ""
 
 
 class _PromotionAssembly:
@@ -69,22 +84,18 @@ class _PromotionAssembly:
 
     def wanted(self) -> Iterator[Read]:
         """Yield the nodes of promotions, as far as the nodes read so far show them."""
-        yield from map(Read, (paths.PROMOTIONS, FLEETS, REPORT))
+        yield from map(Read, (paths.PROMOTIONS, FLEETS, REPORT, COMMITS))
         if (current := self._current) is not None:
             yield Read(current)
-        for directory in (HISTORY, WITHHELD, paths.PROMOTERS):
+        for directory in (HISTORY, WITHHELD, PINS, paths.PROMOTERS):
             yield Read(directory, children=True)
-        for directory in (HISTORY, WITHHELD):
+        for directory in (HISTORY, WITHHELD, PINS):
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from map(Read, self._promoters)
 
     def reading(self) -> PromotionReading:
         """Return the reading: the same object if nothing in it has changed."""
-        withheld = {
-            unquote(name): act
-            for name in self._nodes.children(WITHHELD)
-            if (act := self._value(f"{WITHHELD}/{name}", _act)) is not None
-        }
+        orders = FleetOrders(self._orders(WITHHELD, _act), self._orders(PINS, _pin))
         history = tuple(
             entry
             for name in newest_first(self._nodes.children(HISTORY))
@@ -93,13 +104,14 @@ class _PromotionAssembly:
         state = None if self._current is None else self._value(self._current, _state)
         standings = self._value(FLEETS, standings_of) or {}
         report = self._value(REPORT, _report)
+        commits = self._value(COMMITS, _commits) or MainCommits()
         leading = (self._nodes.node(path) for path in self._promoters)
         node = next((node for node in leading if node is not None), None)
         promoter = None if node is None else contender("", node).identity
-        parts = (state, promoter, standings, *withheld.items(), *history, report)
+        parts = (state, promoter, standings, orders, *history, report, commits)
         if parts != self._parts:
             self._parts = parts
-            self._reading = PromotionReading(state, promoter, standings, withheld, history, report)
+            self._reading = PromotionReading(state, promoter, standings, orders, history, report, commits)
         self._decoded.forget()
         return self._reading
 
@@ -112,12 +124,21 @@ class _PromotionAssembly:
     def _promoters(self) -> list[str]:
         return [f"{paths.PROMOTERS}/{name}" for name in queued(self._nodes.children(paths.PROMOTERS))[:1]]
 
+    def _orders(self, place: str, decode: Callable[[Node], Any]) -> dict[str, Any]:
+        """Return the orders below a node, by branch."""
+        found = ((name, self._value(f"{place}/{name}", decode)) for name in self._nodes.children(place))
+        return {unquote(name): order for name, order in found if order is not None}
+
     def _value(self, path: str, decode: Callable[[Node], Any]) -> Any:
         return self._decoded.value(path, path, lambda _path, node: decode(node))
 
 
 def _act(node: Node) -> Act:
     return Act.from_json(node.properties)
+
+
+def _pin(node: Node) -> Pin:
+    return Pin.from_json(node.properties)
 
 
 def _entry(node: Node) -> PromotionEntry | None:
@@ -127,6 +148,11 @@ def _entry(node: Node) -> PromotionEntry | None:
 
 def _report(node: Node) -> PromoterReport | None:
     found: PromoterReport | None = record_of(node, PromoterReport)
+    return found
+
+
+def _commits(node: Node) -> MainCommits | None:
+    found: MainCommits | None = record_of(node, MainCommits)
     return found
 
 
@@ -142,8 +168,11 @@ def _events(before: PromotionReading, after: PromotionReading) -> Iterator[Fleet
         yield _promotion_event(after)
     for name in sorted(before.standings.keys() | after.standings.keys()):
         old, new = before.standings.get(name), after.standings.get(name)
-        was_withheld, is_withheld = (each.withholding(name) is not None for each in (before, after))
-        if _without_times(old) != _without_times(new) or was_withheld != is_withheld:
+        was_ordered, is_ordered = (
+            (each.withholding(name) is not None, each.pin(name, 0.0)) for each in (before, after)
+        )
+        if _without_times(old) != _without_times(new) or was_ordered != is_ordered:
+            is_withheld, pin = is_ordered
             yield FleetEvent(
                 EventKind.FLEET,
                 name,
@@ -154,6 +183,7 @@ def _events(before: PromotionReading, after: PromotionReading) -> Iterator[Fleet
                     "revision": None if new is None else new.revision,
                     "behind": None if new is None else new.behind,
                     "withheld": is_withheld,
+                    "pinned": None if pin is None else pin.revision,
                     "words": None if new is None else new.problem[:_LONGEST],
                 },
             )

@@ -30,7 +30,7 @@ def show_fleets(request: Request, adapters: Adapters, user: Reader) -> Response:
         acts = PageActs(
             () if state is None else promotion_acts(state),
             acts.group if state is None else partial(group_acts, state),
-            lambda fleet: fleet_acts(fleet, withheld=reading.withholding(fleet) is not None),
+            fleet_acts,
         )
     view = fleets_view(reading, adapters.clock.now(), acts)
     return show_page(request, adapters, user, "fleets.html", events="fleet promotion", cached=cached, view=view)

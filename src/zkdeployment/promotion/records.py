@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, ClassVar
 
-from zkdeployment.base.act import Act
-from zkdeployment.base.records import APART, Record
+from zkdeployment.base.act import NO_REASON, Act
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import utc_text
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.records import APART, Key, Record
+from zkdeployment.base.text import counted
+from zkdeployment.publishing.records import CommitSummary
 
 #: The trailer of a commit that rolls back a promotion: its value is the revision from which the commit leads away.
 PROMOTION_ROLLBACK_TRAILER = "Rolls-Back-Promotion"
@@ -108,6 +113,27 @@ class MoveResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin(Record):
+    """The ``revision`` beyond which nothing is promoted to a fleet, by the act of an operator.
+
+    The pin ends at ``until``, in seconds since the epoch, or else when an operator unpins the fleet.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    act: Annotated[Act, Key(flat=True)]
+    revision: str = ""
+    until: float | None = None
+
+    def __str__(self) -> str:
+        end = "" if self.until is None else f" until {utc_text(self.until)}"
+        return f"pinned to {short(self.revision)}{end} by {self.act.by}: {self.act.reason or NO_REASON}"
+
+    def is_in_force(self, now: float) -> bool:
+        """Whether the fleet is pinned at ``now``, in seconds since the epoch."""
+        return self.until is None or now < self.until
+
+
+@dataclass(frozen=True, slots=True)
 class FleetStanding(Record):
     """The standing of a fleet under promotion, as the promoter last recorded it.
 
@@ -115,7 +141,8 @@ class FleetStanding(Record):
     the branch at the git server, ``revision`` the one that the fleet published.
     ``since`` is when the state began and ``seen`` when the service last answered, in seconds since the epoch.
     ``by`` is who holds or stopped the fleet. ``behind`` is the number of commits behind the main branch.
-    ``withheld`` is the act of an operator by which nothing is promoted there.
+    ``withheld`` is the act of an operator by which nothing is promoted there, ``pin`` the revision beyond which
+    nothing is promoted.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -131,6 +158,7 @@ class FleetStanding(Record):
     behind: int = 0
     seen: float | None = None
     withheld: Act | None = None
+    pin: Pin | None = None
     branch: str = ""
     service: str = ""
 
@@ -156,13 +184,66 @@ class PromotionEntry(Record):
     rolls_back: str = ""
 
 
-def withholding(withheld: Mapping[str, Act], fleet: str, branch: str) -> Act | None:
-    """Return the act by which a fleet is withheld; ``None`` if it is not.
+@dataclass(frozen=True, slots=True)
+class FleetOrders:
+    """The orders of operators about fleets: which are ``withheld``, and which are pinned.
 
-    ``withheld`` has the acts by branch, so that a new name of the fleet does not lift them, and by fleet where the
-    branch was not known.
+    Orders are keyed by branch, so that a new name of the fleet does not lift them, and by fleet where the branch
+    was not known. ``pins`` may have pins that have ended.
     """
-    return withheld.get(branch, withheld.get(fleet))
+
+    withheld: Mapping[str, Act] = field(default_factory=dict)
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+
+    def withholding(self, fleet: str, branch: str) -> Act | None:
+        """Return the act by which a fleet is withheld; ``None`` if it is not."""
+        return self.withheld.get(branch, self.withheld.get(fleet))
+
+    def pin(self, fleet: str, branch: str, now: float) -> Pin | None:
+        """Return the pin of a fleet at ``now``, in seconds since the epoch; ``None`` without a pin."""
+        pin = self.pins.get(branch, self.pins.get(fleet))
+        return None if pin is None or not pin.is_in_force(now) else pin
+
+
+@dataclass(frozen=True, slots=True)
+class MainCommit(Record):
+    """A commit of the main branch, with the ids of its parents."""
+
+    is_lenient: ClassVar[bool] = True
+    commit: Annotated[CommitSummary, Key(flat=True)]
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MainCommits(Record):
+    """The last commits of the main branch, the newest first, as the promoter read them."""
+
+    is_lenient: ClassVar[bool] = True
+    commits: tuple[MainCommit, ...] = ()
+
+    def find(self, text: str) -> str:
+        """Return the id of the only commit whose id begins with a text; raises ``RefusedError``."""
+        found = [each.commit.id for each in self.commits if text and each.commit.id.startswith(text.lower())]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise RefusedError(f"{len(found)} commits begin with {text}: expected more characters")
+        newest = f", up to {short(self.commits[0].commit.id)}" if self.commits else ""
+        raise RefusedError(
+            f"the main branch does not contain {text}, as far as the promoter has read that branch (the last"
+            f" {counted(len(self.commits), 'commit')}{newest}); check the commit with 'git log', and whether a"
+            " promoter runs"
+        )
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        """Whether ``commit`` is ``ancestor`` or descends from it, as far as the last commits show that."""
+        parents = {each.commit.id: each.parents for each in self.commits}
+        reached, waiting = {commit}, [commit]
+        while waiting:
+            new = {*parents.get(waiting.pop(), ())} - reached
+            reached |= new
+            waiting += new
+        return ancestor in reached
 
 
 @dataclass(frozen=True, slots=True)

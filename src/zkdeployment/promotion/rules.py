@@ -8,10 +8,11 @@ at the revision and its branch really has the revision.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import utc_text
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.promotion.records import (
     BranchMove,
@@ -20,6 +21,7 @@ from zkdeployment.promotion.records import (
     FleetReport,
     FleetStanding,
     FleetState,
+    Pin,
     PromotionEntry,
 )
 from zkdeployment.strategies.criteria import proving
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
+    from zkdeployment.promotion.records import MainCommits
 
 
 #: Seconds between two records of the time at which a service last answered, if nothing else has changed.
@@ -132,7 +135,8 @@ class FleetFacts:
 
     ``has``: the fleet's branch contains the revision. ``runs``: the commit that its service reports contains the
     revision. ``refuses``: the commit that its syncer refuses contains the revision. ``follows``: the fleet's
-    branch contains the commit that its service reports.
+    branch contains the commit that its service reports. ``pin`` is the pin in force; ``pinned``: the revision is
+    beyond the pin, ``escaped``: the branch is.
     """
 
     tip: BranchTip = BranchTip()  # noqa: RUF009  it cannot be changed
@@ -141,6 +145,9 @@ class FleetFacts:
     runs: bool = False
     refuses: bool = False
     follows: bool = True
+    pin: Pin | None = None
+    pinned: bool = False
+    escaped: bool = False
 
     @property
     def diverged(self) -> bool:
@@ -210,10 +217,15 @@ class PromotionFacts:
 
     @property
     def members(self) -> Iterator[tuple[Fleet, FleetFacts]]:
-        """The fleets that take part: they are not withheld, and do not wait for the reset of their branches."""
+        """The fleets that take part: operators do not keep them out, and their branches wait for no reset."""
         for fleet in self.fleets.fleets:
-            if fleet.name not in self.withheld and not self.awaits_reset(fleet.name):
+            if fleet.name not in self.kept_out and not self.awaits_reset(fleet.name):
                 yield fleet, self.readings[fleet.name]
+
+    @property
+    def kept_out(self) -> frozenset[str]:
+        """The fleets that operators keep out: they are withheld, or the revision is beyond their pins."""
+        return frozenset({*self.withheld, *(name for name, reading in self.readings.items() if reading.pinned)})
 
     def awaits_reset(self, fleet: str) -> bool:
         """Whether a rollback omits a fleet until its branch is reset: it diverged and lacks the rollback.
@@ -235,6 +247,7 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
             tip=tip.commit,
             behind=tip.behind,
             withheld=withheld,
+            pin=reading.pin,
             branch=fleet.branch,
             service=fleet.service,
         )
@@ -259,6 +272,7 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
         withheld=withheld,
+        pin=reading.pin,
         branch=fleet.branch,
         service=fleet.service,
     )
@@ -288,6 +302,12 @@ def _problem(fleet: Fleet, facts: PromotionFacts, report: FleetReport) -> str:
             f"the service reports {short(report.revision)}, which branch {fleet.branch} does not contain; does the"
             " fleet's syncer follow this branch, and is this the service of the fleet?"
         )
+    if reading.pin is not None and reading.escaped:
+        escaped = (
+            f"branch {fleet.branch} was at {short(reading.tip.commit)} already when the fleet was pinned to"
+            f" {short(reading.pin.revision)}: a pin moves no branch back, and 'zkdeployment promote rollback' does"
+        )
+        return f"{escaped}; {report.problem}" if report.problem else escaped
     if reading.tip.commit is None:
         missing = f"there is no branch {fleet.branch}: the first promotion creates it"
         return f"{missing}; {report.problem}" if report.problem else missing
@@ -304,6 +324,26 @@ def _open_problems(fleet: Fleet, facts: PromotionFacts) -> Iterator[str]:
             f"the git server could not move {fleet.branch}: {facts.unmoved[fleet.name]}; the push is repeated;"
             " remove a lock that another git left behind at the server"
         )
+
+
+def pinned_revision(standing: FleetStanding, commits: MainCommits, named: str) -> str:
+    """Return the revision to which a fleet is pinned: the ``named`` commit, or the tip of its branch.
+
+    Raises ``RefusedError`` if the main branch does not contain that commit, and if the branch has a newer one.
+    """
+    name, tip = standing.name, standing.tip
+    if not named:
+        if tip is None:
+            raise RefusedError(f"the fleet {name} has no branch yet; name the REVISION to which it is pinned")
+        return tip
+    revision = commits.find(named)
+    if tip is not None and tip != revision and commits.contains(tip, revision):
+        raise RefusedError(
+            f"{short(revision)} is older than {short(tip)}, to which the branch of {name} points, and a pin moves"
+            f" no branch back; pin the fleet to {short(tip)}, or go back with 'zkdeployment promote rollback"
+            f" {short(revision)}'"
+        )
+    return revision
 
 
 def absent_since(before: FleetStanding | None, now: float) -> float:
@@ -333,11 +373,12 @@ def first_rollout_facts(facts: PromotionFacts, strategy: Strategy, now: float) -
 def participating(state: RolloutState, facts: PromotionFacts) -> RolloutState:
     """Return a promotion without the fleets that take no part and have not finished: they leave their groups.
 
-    A withheld fleet whose branch has moved stays. A fleet that waits for the reset of its branch leaves.
+    A fleet that operators keep out stays if its branch has moved. A fleet that waits for the reset of its branch
+    leaves.
     """
-    idle = {name for name in facts.withheld if not (name in facts.readings and facts.readings[name].has)}
+    idle = {name for name in facts.kept_out if not (name in facts.readings and facts.readings[name].has)}
     waiting = {name for name in facts.readings if facts.awaits_reset(name)}
-    return dismiss(withdraw(state, facts.withheld.keys()), idle | waiting)
+    return dismiss(withdraw(state, facts.kept_out), idle | waiting)
 
 
 def rollout_facts(
@@ -359,7 +400,7 @@ def rollout_facts(
             name
             for name, (_, reading) in members.items()
             if state.rollout.hosts.get(name) is HostProgress.SUCCESS
-            and not (reading.has or reading.diverged or name in facts.withheld)
+            and not (reading.has or reading.diverged or name in facts.kept_out)
         ),
         failing=frozenset(
             name
@@ -376,7 +417,7 @@ def rollout_facts(
 
 
 def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[str, tuple[Fleet, FleetFacts]]]:
-    """Yield the fleets that take part, also those that the promotion has kept although they are withheld."""
+    """Yield the fleets that take part, also those that stay although operators keep them out."""
     taking_part = {fleet.name for fleet, _ in facts.members}
     for fleet in facts.fleets.fleets:
         if fleet.name in taking_part or fleet.name in state.rollout.hosts:
@@ -448,9 +489,9 @@ def halt_reason(
         return ""
     for freeze in promotion.freezes:
         if freeze.start <= now < freeze.end:
-            return f"promotions are frozen until {_utc(freeze.end)}: {freeze.reason}"
+            return f"promotions are frozen until {utc_text(freeze.end)}: {freeze.reason}"
     if not is_open(promotion.windows, now):
-        return f"the window of the promotion opens at {_utc(next_opening(promotion.windows, now))}"
+        return f"the window of the promotion opens at {utc_text(next_opening(promotion.windows, now))}"
     return ""
 
 
@@ -459,10 +500,6 @@ def _is_first_pending(promotion: Promotion, state: RolloutState) -> bool:
     first = rollback_group_name(promotion.strategy)
     progress = state.rollout.progress.get(first)
     return progress is not None and progress.verdict is None
-
-
-def _utc(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def history_entry(

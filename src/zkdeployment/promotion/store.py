@@ -15,7 +15,15 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
-from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
+from zkdeployment.promotion.records import (
+    FleetOrders,
+    FleetStanding,
+    MainCommits,
+    Pin,
+    PromoterReport,
+    PromotionEntry,
+)
+from zkdeployment.promotion.rules import pinned_revision
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import (
@@ -39,12 +47,17 @@ if TYPE_CHECKING:
 HISTORY = f"{paths.PROMOTION}/history"
 FLEETS = f"{paths.PROMOTION}/fleets"
 WITHHELD = f"{paths.PROMOTION}/withheld"
+PINS = f"{paths.PROMOTION}/pins"
 REPORT = f"{paths.PROMOTION}/report"
+COMMITS = f"{paths.PROMOTION}/commits"
 
 #: The entries of the history that are kept.
 HISTORY_LIMIT = 100
 
-_NODES = (paths.PROMOTION, paths.PROMOTIONS, HISTORY, WITHHELD)
+#: The nodes above the orders about fleets. Each order gives its node a new version.
+_ORDERS = (WITHHELD, PINS)
+
+_NODES = (paths.PROMOTION, paths.PROMOTIONS, HISTORY, *_ORDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +65,8 @@ class PromotionSnapshot:
     """The records of promotions at one moment.
 
     ``state`` is the newest promotion, ``version`` that of its node; ``acts`` are the acts that the state does not
-    contain yet, ``guard`` fails a transaction if there are more. ``last_sequence`` is the highest sequence of any
-    promotion. ``standings`` are keyed by fleet, ``withheld`` is as in ``withholding``. ``history`` has the newest
-    one first.
+    contain yet, ``guard`` fails a transaction if there are more acts or orders. ``last_sequence`` is the highest
+    sequence of any promotion. ``standings`` are keyed by fleet. ``history`` has the newest one first.
     """
 
     state: RolloutState | None = None
@@ -63,7 +75,7 @@ class PromotionSnapshot:
     guard: tuple[Check, ...] = ()
     last_sequence: int = 0
     standings: Mapping[str, FleetStanding] = field(default_factory=dict)
-    withheld: Mapping[str, Act] = field(default_factory=dict)
+    orders: FleetOrders = FleetOrders()  # noqa: RUF009  it cannot be changed
     history: tuple[PromotionEntry, ...] = ()
     report: PromoterReport | None = None
 
@@ -86,20 +98,23 @@ def read_promotion(
     if current is not None:
         node = session.get(paths.rollout_path(current, paths.PROMOTIONS), watch)
         state = None if node is None else state_of(node.data)
+    # The versions are read before the orders: an order that arrives in between makes the guard fail.
+    above = zip(_ORDERS, session.get_many(_ORDERS), strict=True)
+    orders = tuple(Check(path, each.version) for path, each in above if each is not None)
     acts, guard = NewActs() if state is None else read_new_acts(session, state, watch_orders)
     history = read_history(session, watch)
     return PromotionSnapshot(
         state=state,
         version=0 if node is None else node.version,
         acts=acts,
-        guard=guard,
+        guard=(*guard, *orders),
         # An entry of the history may remain where the promotion is lost.
         last_sequence=max(
             map(_sequence, [*(session.children(paths.PROMOTIONS) or ()), *(entry.id for entry in history)]),
             default=0,
         ),
         standings=read_standings(session, watch),
-        withheld=read_withheld(session, watch_orders),
+        orders=read_orders(session, watch_orders),
         history=history,
         report=record_of(session.get(REPORT, watch), PromoterReport),
     )
@@ -120,15 +135,24 @@ def standings_of(node: Node) -> dict[str, FleetStanding]:
     return {}
 
 
-def read_withheld(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, Act]:
-    """Return the acts by which operators withhold fleets, as ``withholding`` takes them."""
-    names = sorted(session.children(WITHHELD, watch) or ())
-    nodes = session.get_many(_withheld_path(unquote(name)) for name in names)
-    return {
-        unquote(name): Act.from_json(node.properties)
-        for name, node in zip(names, nodes, strict=True)
-        if node is not None
-    }
+def read_orders(session: Session, watch: Callable[[object], None] | None = None) -> FleetOrders:
+    """Return the orders of operators about fleets."""
+    return FleetOrders(
+        {branch: Act.from_json(properties) for branch, properties in _ordered(session, WITHHELD, watch)},
+        {branch: Pin.from_json(properties) for branch, properties in _ordered(session, PINS, watch)},
+    )
+
+
+def _ordered(session: Session, place: str, watch: Callable[[object], None] | None) -> Iterator[tuple[str, Any]]:
+    """Yield the branches below a node, each with its properties."""
+    names = sorted(session.children(place, watch) or ())
+    nodes = session.get_many(f"{place}/{name}" for name in names)
+    return ((unquote(name), node.properties) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def read_commits(session: Session) -> MainCommits:
+    """Return the last commits of the main branch, as the promoter read them."""
+    return record_of(session.get(COMMITS), MainCommits) or MainCommits()
 
 
 def read_history(session: Session, watch: Callable[[object], None] | None = None) -> tuple[PromotionEntry, ...]:
@@ -191,13 +215,12 @@ def withhold(session: Session, fleet: str, act: Act) -> None:
 
     def operations() -> Iterable[Operation]:
         known = read_standings(session)
-        if known and fleet not in known:
-            raise RefusedError(f"there is no fleet {fleet}; expected one of: {', '.join(sorted(known))}")
-        branch = known[fleet].branch if fleet in known else ""
-        earlier = withholding(read_withheld(session), fleet, branch)
+        branch = _known(known, fleet).branch if known else ""
+        earlier = read_orders(session).withholding(fleet, branch)
         if earlier is not None:
             raise RefusedError(f"the fleet {fleet} is withheld already: {earlier}")
-        return Create(_withheld_path(branch or fleet), encode(act.to_json())), recording(session, act)
+        path = _order_path(WITHHELD, branch or fleet)
+        return Create(path, encode(act.to_json())), Set(WITHHELD, b""), recording(session, act)
 
     commit_afresh(session, operations, f"withhold {fleet}")
 
@@ -211,12 +234,54 @@ def release(session: Session, fleet: str, act: Act) -> None:
     def operations() -> Iterable[Operation]:
         known = read_standings(session)
         names = {fleet, known[fleet].branch if fleet in known else ""}
-        held = sorted(names.intersection(read_withheld(session)))
+        held = sorted(names.intersection(read_orders(session).withheld))
         if not held:
             raise RefusedError(f"the fleet {fleet} is not withheld")
-        return *(Delete(_withheld_path(name)) for name in held), recording(session, act)
+        return *(Delete(_order_path(WITHHELD, name)) for name in held), recording(session, act)
 
     commit_afresh(session, operations, f"release {fleet}")
+
+
+def pin(session: Session, fleet: str, act: Act, *, revision: str = "", until: float | None = None) -> Pin:
+    """Promote nothing to a fleet beyond a revision, and return the pin, which replaces the present one.
+
+    Without a ``revision``, that is the tip of the fleet's branch. Raises ``RefusedError`` if the fleet is unknown,
+    and what ``pinned_revision`` raises.
+    """
+    _ensure(session)
+    made: list[Pin] = []
+
+    def operations() -> Iterable[Operation]:
+        standing = _known(read_standings(session), fleet)
+        made[:] = [Pin(act, pinned_revision(standing, read_commits(session), revision), until)]
+        path = _order_path(PINS, standing.branch or fleet)
+        return _replacing(session, path, encode(made[0].to_json())), Set(PINS, b""), recording(session, act)
+
+    commit_afresh(session, operations, f"pin {fleet}")
+    return made[0]
+
+
+def unpin(session: Session, fleet: str, act: Act) -> None:
+    """End the pin of a fleet; raises ``RefusedError`` if the fleet is not pinned."""
+
+    def operations() -> Iterable[Operation]:
+        known = read_standings(session)
+        names = {fleet, known[fleet].branch if fleet in known else ""}
+        pins = read_orders(session).pins
+        pinned = [name for name in sorted(names.intersection(pins)) if pins[name].is_in_force(act.time)]
+        if not pinned:
+            raise RefusedError(f"the fleet {fleet} is not pinned")
+        return *(Delete(_order_path(PINS, name)) for name in pinned), recording(session, act)
+
+    commit_afresh(session, operations, f"unpin {fleet}")
+
+
+def _known(standings: Mapping[str, FleetStanding], fleet: str) -> FleetStanding:
+    """Return the standing of a fleet; raises ``RefusedError`` if there is no such fleet."""
+    if fleet not in standings:
+        names = ", ".join(sorted(standings)) or "none, because the promoter has not read the fleets yet"
+        raise RefusedError(f"there is no fleet {fleet}; expected one of: {names}")
+    return standings[fleet]
 
 
 def _ensure(session: Session) -> None:
@@ -253,6 +318,21 @@ class PromoterStore:
         self._version, self._guard = found.version, found.guard
         return found
 
+    def confirm(self) -> None:
+        """Raise ``LockLostError`` if this promoter does not lead any more.
+
+        Raises ``ConflictError`` if there is an act or an order about a fleet that ``snapshot`` did not read.
+        """
+        self.lead.commit("lead", *self._guard)
+
+    def end_pins(self, now: float) -> None:
+        """Remove the pins that have ended by themselves, so that all who follow the records see that."""
+        for name in self._session.children(PINS) or ():
+            node = self._session.get(f"{PINS}/{name}")
+            if node is not None and not Pin.from_json(node.properties).is_in_force(now):
+                self.lead.commit("pins", Delete(f"{PINS}/{name}", node.version))
+                get_logger().info("pin-ended", branch=unquote(name))
+
     def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
         """Make a promotion the newest one, with its entry in the history."""
         path, directory = self._paths(state)
@@ -271,7 +351,7 @@ class PromoterStore:
         Raises ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are further acts.
         """
         path, _ = self._paths(state)
-        history = self._replacing(_history_path(entry.id), pack(entry.to_json()))
+        history = _replacing(self._session, _history_path(entry.id), pack(entry.to_json()))
         self.lead.commit("record", Set(path, encode_state(state), self._version), history, *self._guard)
         self._version += 1
 
@@ -286,6 +366,10 @@ class PromoterStore:
     def write_report(self, report: PromoterReport) -> None:
         """Replace the report of the promoter."""
         self._write("report", REPORT, pack(report.to_json()))
+
+    def write_commits(self, commits: MainCommits) -> None:
+        """Replace the last commits of the main branch, unless nothing changed."""
+        self._write("commits", COMMITS, pack(commits.to_json()))
 
     def tidy(self, current: str) -> None:
         """Remove the records of all promotions but the current one, and the oldest entries of the history."""
@@ -307,12 +391,8 @@ class PromoterStore:
         """Replace or create a node, unless this promoter wrote the same data to it."""
         if self._written.get(path) == data:
             return
-        self.lead.commit(place, self._replacing(path, data))
+        self.lead.commit(place, _replacing(self._session, path, data))
         self._written[path] = data
-
-    def _replacing(self, path: str, data: bytes) -> Operation:
-        node = self._session.get(path)
-        return Create(path, data) if node is None else Set(path, data, node.version)
 
     def _paths(self, state: RolloutState) -> tuple[str, str]:
         return paths.rollout_path(state.id, paths.PROMOTIONS), paths.acts_path(state.id, paths.PROMOTIONS)
@@ -321,8 +401,13 @@ class PromoterStore:
         self._changed()
 
 
-def _withheld_path(branch: str) -> str:
-    return f"{WITHHELD}/{quote(branch, safe='')}"
+def _replacing(session: Session, path: str, data: bytes) -> Operation:
+    node = session.get(path)
+    return Create(path, data) if node is None else Set(path, data, node.version)
+
+
+def _order_path(place: str, branch: str) -> str:
+    return f"{place}/{quote(branch, safe='')}"
 
 
 def _history_path(promotion: str) -> str:

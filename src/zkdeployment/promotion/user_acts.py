@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.act import Act, ActRight
+from zkdeployment.base.act import Act, ActRight, given_end
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.promotion import store
-from zkdeployment.promotion.views.fleets import describe_stopped, with_withheld
+from zkdeployment.promotion.rules import pinned_revision
+from zkdeployment.promotion.views.fleets import describe_stopped, with_orders
 from zkdeployment.service.act import Actor, EmergencyAct, PlannedAct, RecordedAct, Visit, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
@@ -18,6 +20,7 @@ from zkdeployment.strategies.strategy import MemberKind
 if TYPE_CHECKING:
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.feed import PromotionReading
+    from zkdeployment.promotion.records import FleetStanding, Pin
     from zkdeployment.promotion.store import PromotionSnapshot
     from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.views import GroupStatus
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 PAGE = "/fleets"
 
 RIGHT = ActRight("direct the promotion")
+
+
+#: The effect of the end of an order about a fleet.
+_JOINS = "The fleet takes part in the next promotion, and joins the present one late if its group does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,9 @@ def _reading(visit: Visit) -> PromotionReading:
     return visit.adapters.feed.snapshot().reading.of(PROMOTION_PART)
 
 
-def _stopped(found: PromotionReading | PromotionSnapshot) -> str:
+def _stopped(found: PromotionReading | PromotionSnapshot, now: float) -> str:
     """Return a sentence on the fleets at ALL STOP that take part in promotions."""
-    return describe_stopped(with_withheld(found.standings.values(), found.withheld))
+    return describe_stopped(with_orders(found.standings.values(), found.orders, now))
 
 
 class DirectPromotion(DirectiveAct):
@@ -121,11 +128,13 @@ class ResumePromotion(DirectPromotion):
     ANSWER = ResumedPromotion
 
     def situation(self, found: RolloutState | None, visit: Visit) -> str:
-        clauses = (super().situation(found, visit), _stopped(_reading(visit)))
+        clauses = (super().situation(found, visit), _stopped(_reading(visit), visit.adapters.clock.now()))
         return "; ".join(filter(None, clauses))
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedPromotion:
-        stopped = _stopped(store.read_promotion(adapters.session))  # first: a failed read must not hide an act
+        stopped = _stopped(
+            store.read_promotion(adapters.session), actor.now()
+        )  # first: a failed read must not hide an act
         done: ResumedPromotion = super().perform(adapters, actor)
         return replace(done, stopped=stopped)
 
@@ -215,12 +224,118 @@ class ReleaseFleet(_FleetAct):
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
         del found
-        return ("The fleet takes part in the next promotion, and joins the present one late if its group does.",)
+        return (_JOINS,)
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
         """Release the fleet; raises ``RefusedError`` if it is not withheld."""
         act = actor.record(self, f"release fleet {self.fleet}")
         store.release(adapters.session, self.fleet, act)
+        return act
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFleet:
+    """A fleet with a pin: the act, the revision beyond which nothing is promoted, and the end in epoch seconds."""
+
+    act: RecordedAct
+    revision: str
+    until: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinFleet(_FleetAct):
+    """Promote nothing to a fleet beyond a revision, until the pin ends."""
+
+    NAME = "promotion-pin"
+    BUTTON = "Pin"
+    PATH = "promotion/pin"
+    OPERATION = "pin_fleet"
+    REQUEST = """The name of a fleet, and the commit of the main branch beyond which nothing is promoted to it.
+
+``revision`` is a commit, whose id may be shortened; without it, the tip of the fleet's branch. ``until`` is a
+duration such as ``2h``, or a time with its zone such as ``2026-05-01T18:00Z``; without it, an operator has to
+unpin the fleet."""
+    ANSWER = PinnedFleet
+
+    revision: str = given(
+        "",
+        label="Revision",
+        explanation="A commit of the main branch; empty: the tip of the fleet's branch.",
+        least=0,
+        most=64,
+        pattern="^([0-9a-f]{4,64})?$",
+    )
+    until: str = given(
+        "",
+        label="Until",
+        explanation="A duration such as 3d, or a time such as 2026-05-01T18:00Z; empty: until it is unpinned.",
+        least=0,
+        most=100,
+    )
+
+    def check(self) -> None:
+        """Raise ``ValueError`` for an ``until`` without a meaning."""
+        given_end(self.until, 0.0)
+
+    def objection(self, found: PromotionReading) -> str:
+        if self.fleet not in found.standings:
+            return f"There is no fleet {self.fleet}."
+        try:
+            pinned_revision(found.standings[self.fleet], found.commits, self.revision)
+        except RefusedError as error:
+            return "" if not self.revision else f"{error}."
+        return ""
+
+    def situation(self, found: PromotionReading, visit: Visit) -> str:
+        pin = found.pin(self.fleet, visit.adapters.clock.now())
+        return "" if pin is None else f"the fleet is {pin}, and the new pin replaces that"
+
+    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
+        return (
+            "Promotions up to the revision reach the fleet.",
+            "Later promotions, rollbacks included, neither wait for the fleet nor count it.",
+            "The pin moves no branch. A promotion that has moved the branch of the fleet continues there.",
+        )
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Pin:
+        """Pin the fleet; raises ``RefusedError`` for a past end, and what ``store.pin`` raises."""
+        words = (f"pin fleet {self.fleet}", self.revision, f"until {self.until}" if self.until else "")
+        act = actor.record(self, " ".join(filter(None, words)))
+        try:
+            end = given_end(self.until, act.time)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+        return store.pin(adapters.session, self.fleet, act, revision=self.revision, until=end)
+
+    @classmethod
+    def answer(cls, outcome: Pin) -> PinnedFleet:
+        return PinnedFleet(RecordedAct.of(outcome.act), outcome.revision, outcome.until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnpinFleet(_FleetAct):
+    """Let promotions beyond its pin reach a fleet again."""
+
+    NAME = "promotion-unpin"
+    BUTTON = "Unpin"
+    PATH = "promotion/unpin"
+    OPERATION = "unpin_fleet"
+    REQUEST = "The name of a fleet that was pinned."
+
+    def objection(self, found: PromotionReading) -> str:
+        return f"The fleet {self.fleet} is not pinned." if found.pin(self.fleet, 0.0) is None else ""
+
+    def situation(self, found: PromotionReading, visit: Visit) -> str:
+        return f"the fleet is {found.pin(self.fleet, visit.adapters.clock.now()) or 'not pinned any more'}"
+
+    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
+        del found
+        return (_JOINS,)
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
+        """Unpin the fleet; raises ``RefusedError`` if it is not pinned."""
+        act = actor.record(self, f"unpin fleet {self.fleet}")
+        store.unpin(adapters.session, self.fleet, act)
         return act
 
 
@@ -232,6 +347,8 @@ ACTS: tuple[type[PlannedAct[Any]], ...] = (
     AbortPromotion,
     WithholdFleet,
     ReleaseFleet,
+    PinFleet,
+    UnpinFleet,
 )
 
 
@@ -245,10 +362,15 @@ def group_acts(state: RolloutState, group: GroupStatus) -> tuple[ActLink, ...]:
     return directive_links((PromoteFleets, FailFleets), state, PAGE, group=group.name)
 
 
-def fleet_acts(fleet: str, *, withheld: bool) -> tuple[ActLink, ...]:
-    """Return the act that withholds a fleet, or releases it."""
-    return (
-        (ReleaseFleet if withheld else WithholdFleet).link(
-            "Release" if withheld else "Withhold", "primary" if withheld else "", PAGE, fleet=fleet
-        ),
+def fleet_acts(fleet: FleetStanding) -> tuple[ActLink, ...]:
+    """Return the acts that withhold a fleet or release it, and that pin or unpin it."""
+    orders: tuple[tuple[object, type[_FleetAct], type[_FleetAct]], ...] = (
+        (fleet.withheld, WithholdFleet, ReleaseFleet),
+        (fleet.pin, PinFleet, UnpinFleet),
+    )
+    return tuple(
+        begin.link(begin.BUTTON, "", PAGE, fleet=fleet.name)
+        if order is None
+        else end.link(end.BUTTON, "primary", PAGE, fleet=fleet.name)
+        for order, begin, end in orders
     )

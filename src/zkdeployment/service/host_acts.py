@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from zkdeployment.base.act import Act, ActRight, maintenance_end
+from zkdeployment.base.act import Act, ActRight, given_end
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection, cordoned, select_identities
 from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, RecordedAct, Visit, given
@@ -130,7 +130,7 @@ With ``drain``, the hosts first undeploy the services that other hosts have."""
     def check(self) -> None:
         """Raise ``ValueError`` for an invalid selection, and for an ``until`` without a meaning."""
         super().check()
-        maintenance_end(self.until, 0.0)
+        given_end(self.until, 0.0)
 
     def consequences(self, found: tuple[FleetSnapshot, Identity]) -> tuple[str, ...]:
         """Return the effects as sentences."""
@@ -148,7 +148,7 @@ With ``drain``, the hosts first undeploy the services that other hosts have."""
         words = ("cordon", str(self.selection), "--drain" if self.drain else "", until)
         act = actor.record(self, " ".join(filter(None, words)))
         try:
-            end = maintenance_end(self.until, act.time)
+            end = given_end(self.until, act.time)
         except ValueError as error:
             raise RefusedError(str(error)) from error
         hosts = adapters.maintenance.begin(self.selection, act, until=end, most=self.at_most, drain=self.drain)

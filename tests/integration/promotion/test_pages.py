@@ -60,7 +60,7 @@ def canary_is_through(service, running):
 
 
 def test_operators_direct_the_promotion_from_the_page_without_javascript(service, fleets):
-    fleets.push(CANARY, MANUAL)
+    commit = fleets.push(CANARY, MANUAL)
     with fleets.promoter() as running:
         canary_is_through(service, running)
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
@@ -70,6 +70,14 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
             form = follow(browser, page, "Withhold", of="us-2")
             assert "Promotions neither wait for the fleet" in form.text
             assert submit(browser, form, "Withhold", {"reason": "it moves"}).status_code == 303
+            form = follow(browser, browser.get("/fleets"), "Pin", of="eu-1")
+            refused = submit(browser, form, "Pin", {"reason": "x", "revision": "abcdef", "until": ""})
+            assert (refused.status_code, "does not contain abcdef" in refused.text) == (409, True)
+            values = {"reason": "an audit", "revision": commit[:9], "until": "2h"}
+            assert submit(browser, form, "Pin", values).status_code == 303
+            assert f"Pinned to {commit[:12]} until " in browser.get("/fleets").text
+            form = follow(browser, browser.get("/fleets"), "Unpin", of="eu-1")
+            assert submit(browser, form, "Unpin", {"reason": "it is over"}).status_code == 303
             early = follow(browser, browser.get("/fleets"), "Promote", of="rest")
             form = follow(browser, browser.get("/fleets"), "Pause the promotion")
             assert submit(browser, form, "Pause the promotion", {"reason": "look"}).status_code == 303
@@ -89,6 +97,8 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
             assert browser.get("/acts/promotion-withhold?fleet=eu-9").text.count("There is no fleet eu-9.") == 1
     assert [act.what for act in read_acts(fleets.session) if act.by == "ann"] == [
         "withhold fleet us-2",
+        f"pin fleet eu-1 {commit[:9]} until 2h",
+        "unpin fleet eu-1",
         "promotion pause",
         "promotion resume",
         "promotion promote rest",

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -256,6 +257,77 @@ def test_a_dry_run_that_refuses_the_revision_moves_no_branch(fleets):
         )
 
 
+def pin(fleets, name, revision="", until=None):
+    store.pin(fleets.session, name, Act("op", "pin", "why", 1.0), revision=revision, until=until)
+
+
+def test_promotions_up_to_a_pin_reach_the_fleet_and_later_ones_do_not(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        middle = fleets.change("/middle")
+        running.until(lambda: fleets.records.report.main == middle, "the promoter has read the commit")
+        pin(fleets, "us-1", middle)
+        running.until_ended(middle)
+        newer = fleets.change("/newer")
+        running.until_ended(newer)
+        assert fleets.branches() == {"eu-1": newer, "us-1": middle, "us-2": newer}
+        assert "us-1" not in fleets.promotion.rollout.hosts
+
+
+def test_a_pin_ends_by_itself_and_the_fleet_joins(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        pin(fleets, "us-1", until=time.time() + 4)
+        newer = fleets.change("/newer")
+        state = running.until_ended(newer)
+        assert (fleets.branch("us-1"), "us-1" in state.rollout.hosts) == (good, False)
+        running.until(lambda: fleets.branch("us-1") == newer, "the fleet joins late")
+        assert fleets.records.orders.pins == {}
+
+
+@pytest.mark.parametrize("moment", ["before:record", "after:record", "before:lead"])
+def test_a_pin_that_arrives_during_a_cycle_stops_the_push(fleets, moment):
+    """The promoter has granted the branch, or is about to push it, when an operator pins the fleet."""
+    good = fleets.push(staged_group("all"))
+    pinned = []
+
+    def reach(place):
+        state = fleets.records.state
+        is_next = state is not None and state.revision != good and not pinned
+        if place == moment and is_next and (place == "before:lead" or fleets.moves() == first):
+            pinned.append(place)
+            pin(fleets, "us-1")
+
+    first = []
+    with fleets.promoter(reach) as running:
+        running.until_ended(good)
+        first = fleets.moves()
+        newer = fleets.change("/newer")
+        running.until_ended(newer)
+    assert pinned == [moment]
+    assert fleets.branches() == {"eu-1": newer, "us-1": good, "us-2": newer}
+
+
+def test_a_pin_behind_the_branch_is_named_and_moves_nothing(fleets):
+    good = fleets.push(staged_group("all"))
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        pin(fleets, "us-1")
+        newer = fleets.change("/newer")
+        running.until_ended(newer)
+        fleets.set_branch("us-1", newer)  # as a push does that had begun before the pin
+        running.until(lambda: fleets.records.standings["us-1"].tip == newer, "the promoter sees the branch")
+        problem = fleets.records.standings["us-1"].problem
+        assert problem.startswith(
+            f"branch fleets/us-1 was at {newer[:12]} already when the fleet was pinned to {good[:12]}"
+        )
+        last = fleets.change("/last")
+        running.until_ended(last)
+    assert fleets.branches() == {"eu-1": last, "us-1": newer, "us-2": last}
+
+
 def test_a_service_that_lies_about_its_commit_is_no_success(fleets):
     commit = fleets.push(CANARY, REST)
     liar = {
@@ -496,6 +568,31 @@ def check_moves(fleets, order):
             assert tips[before], f"{name} came before {before}"
             assert ask("merge-base", tips[before], new) == new, f"{name} came before {before}"
         tips[name] = new
+
+
+@pytest.mark.parametrize(
+    "death", ["before:pins", "after:pins", "after:begin", "after:record", "before:push", "after:push"]
+)
+def test_a_successor_respects_a_pin_that_came_after_the_death_of_its_predecessor(fleets, death):
+    good = fleets.push(staged_group("all"))
+    with fleets.promoter() as running:
+        running.until_ended(good)
+    pin(fleets, "us-2", until=0.5)
+    newer = fleets.change("/newer")
+
+    def die(place):
+        if place == death:
+            raise KilledError
+
+    with fleets.promoter(die) as dying, pytest.raises(KilledError):
+        dying.cycles(20)
+    pin(fleets, "us-1")
+    with fleets.promoter() as successor:
+        successor.until_ended(newer)
+        successor.cycles()
+    expected = newer if death == "after:push" else good
+    assert fleets.branches() == {"eu-1": newer, "us-1": expected, "us-2": newer}
+    assert [*fleets.records.orders.pins] == ["fleets/us-1"]
 
 
 @pytest.mark.nightly

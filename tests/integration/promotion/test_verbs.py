@@ -260,3 +260,34 @@ def test_a_reset_after_a_failed_promotion_needs_a_commit(run, fleets):
     assert (code, "name the commit with --to" in err) == (3, True)
     assert run("promote", "reset", "us-1", "--reason", "x", "--to", good[:12])[0] == 0
     assert fleets.branch("us-1") == good
+
+
+def test_no_promotion_passes_a_pin_until_it_ends(run, fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        code, _, err = run("promote", "pin", "eu-9", "--reason", "why")
+        assert (code, "there is no fleet eu-9; expected one of: eu-1, us-1, us-2" in err) == (3, True)
+        code, _, err = run("promote", "pin", "us-1", "abcdef", "--reason", "why")
+        assert (code, "the main branch does not contain abcdef" in err) == (3, True)
+        code, _, err = run("promote", "pin", "us-1", "--until", "yesterday", "--reason", "why")
+        assert (code, "until: expected a duration such as 2h" in err) == (2, True)
+        code, out, _ = run("promote", "pin", "us-1", "--until", "3d", "--reason", "an audit")
+        assert (code, out.startswith(f"us-1 is pinned to {good[:12]} until ")) == (0, True)
+        newer = fleets.change("/newer")
+        running.until_ended(newer)
+        running.cycles()
+        assert fleets.branches() == {"eu-1": newer, "us-1": good, "us-2": newer}
+        words = out.removeprefix("us-1 is ").strip()
+        assert words in " ".join(run("fleets")[1].split())
+        assert f"{words}; 'zkdeployment promote unpin us-1' ends that" in run("fleets", "why", "us-1")[1]
+        _, out, _ = run("fleets", "-o", "json")
+        (pinned,) = [fleet["pin"] for fleet in json.loads(out)["fleets"] if fleet["pin"]]
+        assert (pinned["revision"], pinned["by"], pinned["reason"]) == (good, "ann@adm1", "an audit")
+        code, _, err = run("promote", "pin", "us-2", good, "--reason", "why")
+        assert (code, f"{good[:12]} is older than {newer[:12]}" in err) == (3, True)
+        assert run("promote", "unpin", "us-1", "--reason", "it is over")[:2] == (0, "unpinned us-1\n")
+        running.until(lambda: fleets.branch("us-1") == newer, "the fleet joins late")
+        assert run("promote", "unpin", "us-1", "--reason", "why")[0] == 3
+    acts = [act.what for act in read_acts(fleets.session)]
+    assert acts == ["pin fleet us-1 until 3d", "unpin fleet us-1"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act
 from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
-from zkdeployment.promotion.records import BranchTip, DryRun, FleetReport, FleetStanding, FleetState
+from zkdeployment.promotion.records import BranchTip, DryRun, FleetReport, FleetStanding, FleetState, Pin
 from zkdeployment.promotion.rules import (
     FleetFacts,
     PromotionFacts,
@@ -81,6 +81,7 @@ class SimulatedFleets:
     fleets: dict[str, SimulatedFleet] = field(default_factory=dict)
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
     withheld: dict[str, Act] = field(default_factory=dict)
+    pins: dict[str, Pin] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     standings: dict[str, FleetStanding] = field(default_factory=dict)
     acts: list[RolloutAct] = field(default_factory=list)
@@ -123,6 +124,8 @@ class SimulatedFleets:
             report = FleetReport(
                 state, published, 3, 3, by=fleet.by, problem=fleet.problem, refused=refused, read_at=self.now
             )
+        pin = self.pins.get(name)
+        pin = None if pin is None or not pin.is_in_force(self.now) else pin
         return FleetFacts(
             tip,
             report,
@@ -130,6 +133,9 @@ class SimulatedFleets:
             runs=report is not None and fleet.published is not None and fleet.published >= revision,
             refuses=fleet.refused is not None and fleet.refused >= revision,
             follows=fleet.published is None or fleet.tip is None or fleet.tip >= fleet.published,
+            pin=pin,
+            pinned=pin is not None and number_of(pin.revision) < revision,
+            escaped=pin is not None and fleet.tip is not None and number_of(pin.revision) < fleet.tip,
         )
 
     def facts(self, revision: int, state: RolloutState | None = None) -> PromotionFacts:
@@ -219,6 +225,10 @@ class SimulatedFleets:
     def withhold(self, *names: str) -> None:
         """Withhold fleets."""
         self.withheld |= dict.fromkeys(names, Act("op", "withhold", "why", self.now))
+
+    def pin(self, name: str, number: int, *, until: float | None = None) -> None:
+        """Pin a fleet to the commit of this number."""
+        self.pins[name] = Pin(Act("op", "pin", "why", self.now), commit(number), until)
 
     def note_standings(self, revision: int) -> dict[str, FleetStanding]:
         """Record the standings, and return them."""

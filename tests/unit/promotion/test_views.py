@@ -11,21 +11,38 @@ from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.views.history import delivery_figures
 from zkdeployment.promotion.acts import WayBack, way_back
 from zkdeployment.promotion.feed import PROMOTION_PART, PromotionReading
-from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, PromotionEntry
+from zkdeployment.promotion.records import (
+    FleetOrders,
+    FleetStanding,
+    FleetState,
+    MainCommit,
+    MainCommits,
+    Pin,
+    PromoterReport,
+    PromotionEntry,
+)
 from zkdeployment.promotion.rules import rollback_strategy
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
     PausePromotion,
+    PinFleet,
     PromoteFleets,
     ReleaseFleet,
     ResumePromotion,
+    UnpinFleet,
     WithholdFleet,
     fleet_acts,
     group_acts,
     promotion_acts,
 )
-from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, waiting_for_reset, worst_first
+from zkdeployment.promotion.views.fleets import (
+    explain_fleet,
+    fleets_status,
+    ordered,
+    waiting_for_reset,
+    worst_first,
+)
 from zkdeployment.promotion.views.page import (
     PageActs,
     fleets_view,
@@ -33,6 +50,7 @@ from zkdeployment.promotion.views.page import (
     revision_view,
     revision_ways,
 )
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.service.views.fleet import HostLink
 from zkdeployment.strategies.progress import supersede
 from zkdeployment.strategies.strategy import Group, Pace, Selector
@@ -40,6 +58,7 @@ from zkdeployment.strategies.views import rollout_status
 
 HOUR = 3600.0
 WITHHELD = Act("ann", "withhold", "it moves", NOON)
+PIN = Pin(Act("ann", "pin fleet us", "an audit", NOON), "4f2a91c", NOON + HOUR)
 CANARY = Group("canary", critical=True, selectors=(Selector(tags=frozenset({"eu"})),))
 REST = Group("rest", critical=True, depends_on=("canary",), selectors=(Selector(),), pace=Pace(manual=True))
 
@@ -59,8 +78,18 @@ def reading(*standings, **fields):
     return PromotionReading(standings={each.name: each for each in standings}, **fields)
 
 
+def line(number):
+    """Return the commits of a main branch that is a line."""
+    return MainCommits(
+        tuple(
+            MainCommit(CommitSummary(commit(each), "dev", f"change {each}", NOON), (commit(each - 1),))
+            for each in range(number, 0, -1)
+        )
+    )
+
+
 def status(found):
-    return fleets_status(found.standings.values(), found.withheld, found.state, found.report, found.promoter)
+    return fleets_status(found.standings.values(), found.orders, found.state, found.report, found.promoter, NOON)
 
 
 @pytest.fixture
@@ -112,7 +141,7 @@ class TestTheExplanationOfAFleet:
     def test_a_stopped_fleet(self):
         found = reading(
             standing("eu", FleetState.STOPPED, by="bob", since=NOON - 60, behind=2, problem="disk full"),
-            withheld={"eu": WITHHELD},
+            orders=FleetOrders({"eu": WITHHELD}),
             promoter=None,
             report=PromoterReport(waiting="a freeze"),
         )
@@ -192,7 +221,7 @@ class TestTheWall:
             standing("odd", problem="what is this?"),
             standing("withheld"),
         ]
-        view = fleets_view(reading(*calm, *others, withheld={"withheld": WITHHELD}), NOON, PageActs())
+        view = fleets_view(reading(*calm, *others, orders=FleetOrders({"withheld": WITHHELD})), NOON, PageActs())
         assert [card.name for card in view.cards] == ["held", "odd", "withheld"]
         assert [card.name for card in view.tiles] == [each.name for each in calm]
 
@@ -400,19 +429,58 @@ class TestTheActs:
         assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way.state)
 
     def test_a_fleet_is_withheld_once_and_released_once(self):
-        found = reading(standing("eu"), standing("us"), withheld={"us": WITHHELD})
+        found = reading(standing("eu"), standing("us"), orders=FleetOrders({"us": WITHHELD}))
         assert WithholdFleet(fleet="eu").objection(found) == ""
         assert WithholdFleet(fleet="asia").objection(found) == "There is no fleet asia."
         assert WithholdFleet(fleet="us").objection(found).startswith("The fleet is withheld already: ")
         assert ReleaseFleet(fleet="us").objection(found) == ""
         assert ReleaseFleet(fleet="eu").objection(found) == "The fleet eu is not withheld."
-        branches = reading(standing("eu"), standing("us"), withheld={"fleets/us": WITHHELD})
+        branches = reading(standing("eu"), standing("us"), orders=FleetOrders({"fleets/us": WITHHELD}))
         assert [act(fleet="us").objection(branches) for act in (WithholdFleet, ReleaseFleet)] == [
             f"The fleet is withheld already: {WITHHELD}.",
             "",
         ]
         assert [each.withheld for each in status(branches).fleets] == [None, WITHHELD]
-        assert [fleet_acts("us", withheld=each)[0].label for each in (True, False)] == ["Release", "Withhold"]
+        labels = [[link.label for link in fleet_acts(each)] for each in status(branches).fleets]
+        assert labels == [["Withhold", "Pin"], ["Release", "Pin"]]
+
+    @pytest.mark.parametrize(
+        ("named", "objection"),
+        [
+            ("", ""),
+            (commit(2), ""),
+            (commit(3), ""),
+            (
+                commit(1),
+                "000000000000 is older than 000000000000, to which the branch of eu points, and a pin moves",
+            ),
+            ("abcd", "the main branch does not contain abcd, as far as the promoter"),
+            ("0000", "3 commits begin with 0000: expected more characters."),
+        ],
+    )
+    def test_a_fleet_is_pinned_to_its_tip_or_to_a_later_commit(self, named, objection):
+        found = reading(standing("eu", tip=commit(2)), commits=line(3))
+        said = PinFleet(fleet="eu", revision=named).objection(found)
+        assert (said.startswith(objection), bool(said)) == (True, bool(objection))
+
+    def test_a_pin_ends_at_its_time(self):
+        pin = Pin(Act("ann", "pin", "an audit", NOON), commit(1), NOON + HOUR)
+        found = reading(standing("eu"), standing("us"), orders=FleetOrders(pins={"fleets/us": pin}))
+        assert [each.pin for each in status(found).fleets] == [None, pin]
+        assert found.pin("us", NOON + HOUR) is None
+        assert UnpinFleet(fleet="us").objection(found) == ""
+        assert UnpinFleet(fleet="eu").objection(found) == "The fleet eu is not pinned."
+        assert [link.label for link in fleet_acts(status(found).fleets[1])] == ["Withhold", "Unpin"]
+
+    @pytest.mark.parametrize("orders", [FleetOrders({"us": WITHHELD}), FleetOrders(pins={"us": PIN})])
+    def test_all_presentations_say_the_same_about_an_order(self, orders):
+        found = reading(standing("us"), orders=orders)
+        shown = status(found)
+        words = ordered(shown.fleets[0])
+        assert words in {f"withheld: {WITHHELD}", str(PIN)}
+        assert fleets_view(found, NOON, PageActs()).cards[0].ordered == words
+        lines = explain_fleet(shown.fleets[0], shown, None, NOON)
+        assert any(line.startswith(f"{words}; 'zkdeployment promote ") for line in lines)
 
 
 class TestTheEvents:
@@ -425,7 +493,7 @@ class TestTheEvents:
 
     def test_fleets_that_change_appear_and_leave_are_events(self):
         before = reading(standing("a"), standing("b"), standing("c"))
-        after = reading(standing("a", behind=1), standing("b"), standing("d"), withheld={"b": WITHHELD})
+        after = reading(standing("a", behind=1), standing("b"), standing("d"), orders=FleetOrders({"b": WITHHELD}))
         assert self.events(before, after) == [(EventKind.FLEET, name) for name in "abcd"]
 
     def test_a_promotion_its_promoter_and_its_problem_are_events(self, under_way):

@@ -21,7 +21,7 @@ from zkdeployment.fleet.operator import open_operator
 from zkdeployment.promotion.acts import configured_promotion, open_main
 from zkdeployment.promotion.records import FleetStanding, FleetState
 from zkdeployment.promotion.store import PromotionSnapshot, read_promotion
-from zkdeployment.promotion.views.fleets import FleetsStatus, explain_fleet, fleets_status
+from zkdeployment.promotion.views.fleets import FleetsStatus, explain_fleet, fleets_status, ordered
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 
@@ -72,7 +72,9 @@ def _read(connection: Servers) -> tuple[PromotionSnapshot, FleetsStatus]:
     """Return all records and the fleets; raises ``NotFoundError`` if no fleets are known."""
     with open_operator(connection) as operator:
         found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
-    status = fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
+    status = fleets_status(
+        found.standings.values(), found.orders, found.state, found.report, promoter, time.time()
+    )
     if not status.fleets:
         raise NotFoundError(f"there are no fleets: {status.problem or 'the promoter has not read them yet'}")
     return found, status
@@ -103,8 +105,7 @@ def _table(status: FleetsStatus, now: float) -> ResponsiveTable:
 
 
 def _reason(fleet: FleetStanding) -> str:
-    withheld = f"withheld: {fleet.withheld}" if fleet.withheld is not None else ""
-    return "; ".join(filter(None, (withheld, fleet.problem)))
+    return "; ".join(filter(None, (ordered(fleet), fleet.problem)))
 
 
 @command.command()

@@ -14,6 +14,7 @@ _PROMOTE_VERBS = {
     "abort": LazyVerb(_DIRECT, "End the promotion as failed.", "abort"),
     "fail": LazyVerb(_DIRECT, "Fail a group whose metrics wait for data.", "fail"),
     "pause": LazyVerb(_DIRECT, "Promote to no further fleets.", "pause"),
+    "pin": LazyVerb(_DIRECT, "Promote nothing to a fleet beyond a revision.", "pin"),
     "promote": LazyVerb(_DIRECT, "Let a group begin that waits to be promoted.", "promote"),
     "release": LazyVerb(_DIRECT, "Let a withheld fleet take part again.", "release"),
     "reset": LazyVerb(_BACK, "Set the branch of a fleet that diverged to a commit of main.", "reset"),
@@ -21,6 +22,7 @@ _PROMOTE_VERBS = {
     "rollback": LazyVerb(_BACK, "Commit an earlier revision to main, for the bad fleets first.", "rollback"),
     "run": LazyVerb(".promotion.program", "Run a promoter in the foreground.", "run"),
     "show": LazyVerb(_DIRECT, "Show the groups and fleets of the newest promotion.", "show"),
+    "unpin": LazyVerb(_DIRECT, "Let promotions beyond its pin reach a fleet again.", "unpin"),
     "withhold": LazyVerb(_DIRECT, "Promote nothing to a fleet until it is released.", "withhold"),
 }
 

@@ -20,18 +20,19 @@ from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.promotion.acts import configured_promotion, open_main, plan_reset, roll_back
 from zkdeployment.promotion.acts import reset as reset_branch
-from zkdeployment.promotion.records import withholding
-from zkdeployment.promotion.store import read_history, read_promotion, read_standings, read_withheld
+from zkdeployment.promotion.store import read_history, read_orders, read_promotion, read_standings
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
     PausePromotion,
+    PinFleet,
     PromoteFleets,
     ReleaseFleet,
     ResumePromotion,
+    UnpinFleet,
     WithholdFleet,
 )
-from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset
+from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset, with_orders
 from zkdeployment.publishing.acts.opening import terminal_author
 from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy
 from zkdeployment.strategies.store.records import read_leader
@@ -39,7 +40,10 @@ from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import RolloutStatus, rollout_status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.base.act import Act
+    from zkdeployment.promotion.records import FleetStanding, Pin
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.servers import Servers
 
@@ -66,7 +70,9 @@ def show(connection: Servers, watch: bool, output: str) -> None:
         def look() -> RolloutStatus:
             found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
             seen[:] = [
-                fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
+                fleets_status(
+                    found.standings.values(), found.orders, found.state, found.report, promoter, time.time()
+                )
             ]
             resets[:] = [waiting_for_reset(seen[0].fleets, found.state)]
             if found.state is None:
@@ -95,14 +101,10 @@ def _present(operator: OperatorAdapters) -> RolloutState | None:
     return read_promotion(operator.session).state
 
 
-def _fleets(withheld: bool, operator: OperatorAdapters) -> list[str]:
-    """Return the fleets that are withheld, or those that are not."""
-    held = read_withheld(operator.session)
-    return [
-        name
-        for name, standing in read_standings(operator.session).items()
-        if (withholding(held, name, standing.branch) is not None) is withheld
-    ]
+def _fleets(suits: Callable[[FleetStanding], bool], operator: OperatorAdapters) -> list[str]:
+    """Return the fleets whose standings suit an act."""
+    standings, orders = read_standings(operator.session), read_orders(operator.session)
+    return [each.name for each in with_orders(standings.values(), orders, time.time()) if suits(each)]
 
 
 @directive_verb(PromoteFleets, _present)
@@ -164,7 +166,7 @@ def abort() -> None:
 
 
 @act_verb(WithholdFleet, "withhold", open_operator)
-@click.argument("fleet", shell_complete=completing(partial(_fleets, False)))
+@click.argument("fleet", shell_complete=completing(partial(_fleets, lambda fleet: fleet.withheld is None)))
 def withhold(planned: WithholdFleet, _act: Act) -> None:
     """Promote nothing to FLEET until it is released; promotions neither wait for the fleet nor count it.
 
@@ -179,7 +181,7 @@ def withhold(planned: WithholdFleet, _act: Act) -> None:
 
 
 @act_verb(ReleaseFleet, "release", open_operator)
-@click.argument("fleet", shell_complete=completing(partial(_fleets, True)))
+@click.argument("fleet", shell_complete=completing(partial(_fleets, lambda fleet: fleet.withheld is not None)))
 def release(planned: ReleaseFleet, _act: Act) -> None:
     """Let FLEET take part in promotions again after it was withheld.
 
@@ -188,6 +190,47 @@ def release(planned: ReleaseFleet, _act: Act) -> None:
       zkdeployment promote release eu-1 --reason 'the move is done'
     """
     echo(f"released {planned.fleet}")
+
+
+@act_verb(PinFleet, "pin", open_operator)
+@click.argument("fleet", shell_complete=completing(partial(_fleets, lambda _fleet: True)))
+@click.argument("revision", metavar="[REVISION]", default="")
+@click.option(
+    "--until",
+    metavar="WHEN",
+    default="",
+    help="The end of the pin: a duration such as 2h, or a time with its zone, 2026-05-01T18:00Z.",
+)
+def pin(planned: PinFleet, pinned: Pin) -> None:
+    """Promote nothing to FLEET beyond REVISION, by default the tip of its branch.
+
+    REVISION is a commit of the main branch. Promotions up to it reach the fleet. All others, rollbacks included,
+    neither wait for the fleet nor count it. The pin lasts until WHEN, or until 'zkdeployment promote unpin'. A
+    promotion under way drops the fleet, unless its branch has moved already: a pin moves no branch. The branch of
+    the fleet is pinned, also if the fleet gets another name; another pin replaces the present one. The exit code
+    is 3 if there is no such fleet, if the main branch lacks REVISION, or if the fleet has a newer commit.
+
+    \b
+    Example:
+      zkdeployment promote pin eu-1 --until 3d --reason 'the audit of 1.2 needs until Friday'
+      zkdeployment promote pin eu-1 4f2a91c --reason 'eu-1 has no licence for 1.4'
+    """
+    echo(f"{planned.fleet} is {pinned}")
+    echo(f"'zkdeployment promote unpin {planned.fleet}' ends that.", err=True)
+
+
+@act_verb(UnpinFleet, "unpin", open_operator)
+@click.argument("fleet", shell_complete=completing(partial(_fleets, lambda fleet: fleet.pin is not None)))
+def unpin(planned: UnpinFleet, _act: Act) -> None:
+    """Let promotions beyond its pin reach FLEET again.
+
+    The exit code is 3 if the fleet is not pinned.
+
+    \b
+    Example:
+      zkdeployment promote unpin eu-1 --reason 'the audit is over'
+    """
+    echo(f"unpinned {planned.fleet}")
 
 
 _MOST_LOST = 20

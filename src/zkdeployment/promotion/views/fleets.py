@@ -9,15 +9,14 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted, listing
-from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, withholding
+from zkdeployment.promotion.records import FleetOrders, FleetStanding, FleetState, PromoterReport
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import describe_rollout, rollout_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from zkdeployment.base.act import Act
     from zkdeployment.strategies.state import RolloutState
 
 _ORDER = [*FleetState]
@@ -53,14 +52,15 @@ class FleetsStatus(Record):
 
 def fleets_status(
     standings: Iterable[FleetStanding],
-    withheld: Mapping[str, Act],
+    orders: FleetOrders,
     state: RolloutState | None,
     report: PromoterReport | None,
     promoter: str | None,
+    now: float,
 ) -> FleetsStatus:
-    """Return the fleets, the worst first; ``withheld`` is as in ``withholding``."""
+    """Return the fleets at ``now``, in seconds since the epoch, the worst first."""
     return FleetsStatus(
-        tuple(worst_first(with_withheld(standings, withheld))),
+        tuple(worst_first(with_orders(standings, orders, now))),
         promoter,
         None if report is None else report.main,
         _problem(report, promoter),
@@ -80,10 +80,20 @@ def promotion_sentence(state: RolloutState, *, led: bool) -> str:
     return f"promotion {state.id} of {short(state.revision)}: {describe_rollout(state, led=led)}"
 
 
-def with_withheld(standings: Iterable[FleetStanding], withheld: Mapping[str, Act]) -> Iterator[FleetStanding]:
+def with_orders(standings: Iterable[FleetStanding], orders: FleetOrders, now: float) -> Iterator[FleetStanding]:
     """Yield the standings with the present orders of operators, which the promoter may not have seen yet."""
-    for standing in standings:
-        yield replace(standing, withheld=withholding(withheld, standing.name, standing.branch))
+    for each in standings:
+        yield replace(
+            each,
+            withheld=orders.withholding(each.name, each.branch),
+            pin=orders.pin(each.name, each.branch, now),
+        )
+
+
+def ordered(fleet: FleetStanding) -> str:
+    """Return the orders of operators about a fleet in one sentence; empty without an order."""
+    withheld = "" if fleet.withheld is None else f"withheld: {fleet.withheld}"
+    return "; ".join(filter(None, (withheld, "" if fleet.pin is None else str(fleet.pin))))
 
 
 def worst_first(standings: Iterable[FleetStanding]) -> list[FleetStanding]:
@@ -119,6 +129,8 @@ def _explanation(
         yield f"problem: {standing.problem}"
     if standing.withheld is not None:
         yield f"withheld: {standing.withheld}; 'zkdeployment promote release {standing.name}' ends that"
+    if standing.pin is not None:
+        yield f"{standing.pin}; 'zkdeployment promote unpin {standing.name}' ends that"
     if state is not None:
         yield from _in_promotion(standing, state, now, led=status.promoter is not None)
     if status.problem:

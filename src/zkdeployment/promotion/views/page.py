@@ -14,7 +14,13 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
 from zkdeployment.promotion.records import FleetStanding, FleetState, PromotionEntry
-from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset, worst_first
+from zkdeployment.promotion.views.fleets import (
+    FleetsStatus,
+    fleets_status,
+    ordered,
+    waiting_for_reset,
+    worst_first,
+)
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import ActLink, Moment, moment
 from zkdeployment.service.views.history import Figure, StripBar, shown_figures
@@ -270,11 +276,11 @@ def _cell(
 
 
 class PageActs(NamedTuple):
-    """The acts that the user is offered: on the promotion, on a group, and on a fleet by its name."""
+    """The acts that the user is offered: on the promotion, on a group, and on a fleet."""
 
     promotion: tuple[ActLink, ...] = ()
     group: Callable[[GroupStatus], tuple[ActLink, ...]] = lambda _group: ()
-    fleet: Callable[[str], tuple[ActLink, ...]] = lambda _fleet: ()
+    fleet: Callable[[FleetStanding], tuple[ActLink, ...]] = lambda _fleet: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +300,13 @@ class FleetCard:
     group: str
     by: str
     problem: str
-    withheld: str
+    ordered: str
     acts: tuple[ActLink, ...]
 
     @property
     def is_calm(self) -> bool:
         """Whether the fleet needs no attention."""
-        return self.tone is Tone.GOOD and not (self.by or self.problem or self.withheld)
+        return self.tone is Tone.GOOD and not (self.by or self.problem or self.ordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +387,7 @@ def promotion_page(promotion: str) -> str:
 def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> FleetsView:
     """Return the page of all fleets at ``now``, in seconds since the epoch."""
     fleets = fleets_status(
-        reading.standings.values(), reading.withheld, reading.state, reading.report, reading.promoter
+        reading.standings.values(), reading.orders, reading.state, reading.report, reading.promoter, now
     )
     state = reading.state
     status = None if state is None else rollout_status(state, led=reading.promoter is not None, now=now)
@@ -506,8 +512,8 @@ def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageAc
         group=groups.get(fleet.name, ""),
         by=fleet.by,
         problem=fleet.problem,
-        withheld="" if fleet.withheld is None else str(fleet.withheld),
-        acts=acts.fleet(fleet.name),
+        ordered=ordered(fleet),
+        acts=acts.fleet(fleet),
     )
 
 

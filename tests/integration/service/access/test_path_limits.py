@@ -149,6 +149,8 @@ PROMOTION_ACTS: Mapping[str, Mapping[str, str]] = {
     "fail": {"group": "x"},
     "withhold": {"fleet": "x"},
     "release": {"fleet": "x"},
+    "pin": {"fleet": "x"},
+    "unpin": {"fleet": "x"},
 }
 
 

@@ -152,7 +152,7 @@ def read(answer: GitOutput) -> Commit:
 
 
 def read_range(git: Git, span: str, *, most: int) -> list[Commit]:
-    """Return the newest commits of a range ``PAST..TIP``, newest first, at ``most`` this many."""
+    """Return the newest commits of a range ``PAST..TIP`` or up to ``TIP``, newest first, at ``most`` this many."""
     log = ("log", "-z", f"--max-count={most}", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", _FORM)
     fields = git.run(*log, "--topo-order", "--end-of-options", span, "--").check().output.split(b"\0")
     texts = [field.decode("utf-8", "replace") for field in fields]
