@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from nagiosplugin import Range
 
-from zkdeployment.base.act import Maintenance, maintenance_end
+from zkdeployment.base.act import Maintenance, given_end
 from zkdeployment.base.cluster import Cluster, Mandate
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError, RefusedError
@@ -93,13 +93,13 @@ def test_only_a_running_fleet_drains_hosts(version, drain, mandate):
     ],
 )
 def test_an_end_is_a_duration_or_a_time_with_its_zone(text, end):
-    assert maintenance_end(text, NOW) == end
+    assert given_end(text, NOW) == end
 
 
 @pytest.mark.parametrize("text", ["soon", "2027-01-15T10:00", "0h", "2027-01-15T07:00Z", "-2h"])
 def test_other_ends_are_refused(text):
     with pytest.raises(ValueError, match=r"until: expected .*found"):
-        maintenance_end(text, NOW)
+        given_end(text, NOW)
 
 
 def test_a_record_that_cannot_be_read_is_a_maintenance_without_an_end():
