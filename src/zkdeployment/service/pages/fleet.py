@@ -353,7 +353,7 @@ def show_plan(
             view = refused_plan(str(error))
         except SourceError as error:
             mistake, status = str(error), 404
-    else:
+    if not revision:
         waiting = unpublished_commits(cached.fleet, cached.reading.syncer)
         branches, unread = _branches(adapters, cached.fleet.published)
         suggestions = plan_suggestions(waiting, branches, cached.fleet, adapters.clock.now())

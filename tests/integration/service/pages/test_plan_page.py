@@ -120,7 +120,7 @@ def test_the_plan_opens_with_the_branches_that_are_not_published(browser, publis
     assert page.status_code == 200
     assert 'role="alert"' not in page.text
     assert "Show the plan" in page.text
-    assert '<a href="/plan?revision=trial"><code>trial</code></a> a change by ' in page.text
+    assert '<a href="/plan?revision=trial">a change</a> <code>trial</code> by ' in page.text
     assert not any(f"<code>{name}</code>" in page.text for name in ("main", "merged"))
     assert "hello 1.3" in browser.get("/plan?revision=trial").text
 
