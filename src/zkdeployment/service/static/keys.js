@@ -11,7 +11,6 @@
     ["!", "stop the fleet"], ["?", "these keys"], ["Esc", "close"],
   ];
   const ROWS = "main tbody th a, main .problem h3 a, main .problem .hosts a:first-child, main a.tile, main .group h3 a";
-  const more = document.getElementById("more"); // the tabs of features that the fleet does not use
   let dialog = null; // the last one: the palette or the keys
   let going = false; // whether the key before was g
 
@@ -107,9 +106,9 @@
       if (field) field.focus(); else document.getElementById("find")?.click();
     } else if (key === "?") {
       help();
-    } else if (key === "Escape" && more?.open) {
-      more.open = false;
-      more.querySelector("summary").focus();
+    } else if (key === "Escape" && document.querySelector("#more[open]")) {
+      document.getElementById("more").open = false;
+      document.querySelector("#more summary").focus();
     } else if (key === "!") {
       document.querySelector("a[data-key='!']")?.click();
     }

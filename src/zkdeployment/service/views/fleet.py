@@ -292,6 +292,8 @@ def fleet_verdict(
     is_decided = halt is None and tone is Tone.HALTED and bool(status.rollout_decisions)
     if is_decided:
         change, since = "began", status.rollout_decisions[0].since
+    elif halt is None and status.missed and snapshot.rollout is not None and not counts[HostState.FAILED]:
+        change, since = "ended", snapshot.rollout.ended
     until = _until(status, syncer, now) if tone is Tone.GOOD else None
     if tone is Tone.GOOD and (unfinished := _unfinished(snapshot, status, syncer, now)) is not None:
         tone, headline, sentence, change, since = *unfinished[:2], f"{unfinished[2]} {headline}.", *unfinished[3:]

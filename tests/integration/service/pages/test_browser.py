@@ -575,6 +575,29 @@ def test_the_keyboard_opens_and_closes_the_tabs_of_what_the_fleet_does_not_use(s
         expect(page.locator("nav [aria-current=page]")).to_have_text("Pools")
 
 
+def test_a_tab_leaves_and_joins_more_while_the_page_is_open(browser, zookeeper):
+    with WrittenFleet(zookeeper) as fleet, running_service(zookeeper) as service:
+        fleet.register(Host(identity(1), NEW))
+        fleet.publish(NEW, TREE)
+        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+        with logged_in(browser, service, service.add_user(Role.OPERATOR, "ann"), "/history") as page:
+            rollout, more = page.get_by_role("link", name="Rollout", exact=True), page.locator("#more")
+            page.locator("#more summary").click()
+            expect(more.locator("#tab-r")).to_be_visible()
+            page.locator("#tab-l a").focus()
+            fleet.publish(OLD, TREE, strategy=strategy(group("others")))
+            expect(page.locator("#tabs > #tab-r")).to_be_visible()
+            expect(more.locator("#tab-r")).to_have_count(0)
+            expect(page.locator("#tab-l a")).to_be_focused()
+            expect(more).to_have_attribute("open", "")
+            expect(page.locator("nav [aria-current=page]")).to_have_text("History")
+            fleet.publish(NEW, TREE)
+            expect(more.locator("#tab-r")).to_be_visible()
+            expect(rollout).to_have_count(1)
+            page.keyboard.press("Escape")
+            expect(rollout).to_be_hidden()
+
+
 def test_keys_reach_pages_rows_the_palette_and_the_stop(stage):
     with stage.page("/locks") as page:
         page.keyboard.press("g")

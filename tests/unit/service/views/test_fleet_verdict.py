@@ -6,7 +6,15 @@ import pytest
 
 from support.builders import make_host
 from support.builders import make_known_host as absent
-from support.strategies import active_rollout, begun_rollout, group, plain_hosts, strategy
+from support.strategies import (
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.base.act import Act, Decision, DecisionForm
 from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.stop import COORDINATOR, Stop
@@ -153,6 +161,22 @@ def test_a_paused_rollout_and_a_missing_coordinator_are_highlighted():
 
     assert (paused.tone, paused.headline) == (Tone.HALTED, "The rollout is paused")
     assert (alone.tone, alone.headline) == (Tone.BAD, "The rollout does not continue")
+
+
+def test_a_rollout_that_ended_with_failures_is_dated_by_its_end():
+    state = begun_rollout(strategy(group("rest", hosts="ab")), plain_hosts("ab"))
+    ended = replace(ended_rollout(advanced_rollout(state, "b")), revision="r2", ended=NOW - 720)
+    fields = {"rollout": ended, "governed": True, "strategy": "s", "changed": NOW - 900}
+
+    over = verdict(Cluster("r2"), host("a"), host("b", "r1"), **fields)
+    failed = verdict(Cluster("r2"), host("a"), host("b", "r1", error="boom", since=NOW - 780), **fields)
+
+    assert (over.headline, over.change, over.since.age) == (
+        "The rollout ended with failures",
+        "ended",
+        "12 min ago",
+    )
+    assert (failed.headline, failed.change, failed.since.age) == ("1 host failed", "began", "13 min ago")
 
 
 def test_a_group_that_waits_for_an_operator_shows_no_progress():

@@ -71,6 +71,14 @@ def test_the_tab_of_what_the_fleet_uses_is_shown(name, reading):
     assert (set(shown), spare) == ({*USED, name}, [each for each in SPARE if each != name])
 
 
+def test_no_tab_has_a_name_that_begins_like_another():
+    names = [page.name for page in main_pages()]
+
+    assert {each: [name for name in names if name.startswith(each)] for each in names} == {
+        each: [each] for each in names
+    }
+
+
 def test_users_alone_do_not_make_a_fleet_one_with_pools():
     assert "Pools" in shown_tabs("/", FleetReading(parts={"pools": PoolReading(tenants={1: "ann"})}))[1]
 
