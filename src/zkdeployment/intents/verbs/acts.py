@@ -139,9 +139,10 @@ def approve(
 
     At a terminal, the command first shows what changed since the last approval and what hosts would do after the
     instantiation, and asks. The approval is written into the group's document. The approval ends when the content
-    changes. Nothing is deployed before the group is instantiated. The command prints the id of the commit when the
-    repository has accepted it. Repeated with the same content, it changes nothing. The exit code is 3 if the state
-    does not allow the act, or if an earlier act on the group is not published yet.
+    changes. Nothing is deployed before the group is instantiated; an instantiated group with update: approve
+    deploys the new content at once. The command prints the id of the commit when the repository has accepted it.
+    Repeated with the same content, it changes nothing. The exit code is 3 if the state does not allow the act, or
+    if an earlier act on the group is not published yet.
 
     Where approvers are configured, an approval counts only with the signature of one of them, who did not also
     sign the commit that brought the content. --key is the file of the approver's private key, which has no
@@ -179,7 +180,7 @@ def approve(
             echo(f"the former approvals no longer count: {expired}; this is the first new one", err=True)
         if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
             echo(f"not approved yet: {missing}", err=True)
-        report(str(outcome.commit), subject, adapters, waits, is_active=None)
+        report(outcome, subject, adapters, waits)
 
 
 def _settings() -> Settings:
@@ -284,7 +285,7 @@ def instantiate(
       zkdeployment intent instantiate p1/store/v1/shop --reason 'the shop opens'
       zkdeployment intent instantiate p1/store/v1/shop --wait --timeout 600
     """
-    report(str(outcome.commit), planned.subject, adapters, waits, is_active=True)
+    report(outcome, planned.subject, adapters, waits)
 
 
 @act_verb(ApplyIntent, "apply", open_terminal, shares_adapters=True)
@@ -302,7 +303,7 @@ def apply(planned: ApplyIntent, outcome: CommitOutcome, adapters: IntentAdapters
       zkdeployment intent apply ams/web-server --reason 'vlan12 is wired'
       zkdeployment intent apply ams/web-server --wait --timeout 600
     """
-    report(str(outcome.commit), planned.subject, adapters, waits, is_active=True)
+    report(outcome, planned.subject, adapters, waits)
 
 
 @act_verb(TerminateIntent, "terminate", open_terminal, shares_adapters=True)
@@ -322,7 +323,7 @@ def terminate(
       zkdeployment intent terminate p1/store/v1/shop --reason 'the shop moves'
       zkdeployment intent terminate p1/store/v1/shop --wait --timeout 600
     """
-    report(str(outcome.commit), planned.subject, adapters, waits, is_active=False)
+    report(outcome, planned.subject, adapters, waits)
 
 
 @act_verb(ResumeGroup, "resume", open_operator)
@@ -380,7 +381,7 @@ def adopt(
         return
     with open_terminal(connection, approval_key(key)) as adapters:
         outcome = AdoptServices(subject=subject, reason=reason).perform(adapters, _actor())
-        report(str(outcome.commit), subject, adapters, waits, is_active=True)
+        report(outcome, subject, adapters, waits)
 
 
 @click.command(name="release")
@@ -460,4 +461,4 @@ def command(
         outcome = act.perform(adapters, _actor())
         if not outcome.changed:
             echo("nothing changes: the group has the approved content of this instance", err=True)
-        report(str(outcome.commit), subject, adapters, waits, is_active=None)
+        report(outcome, subject, adapters, waits)

@@ -21,7 +21,8 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import chosen_settings_if_any, find_servers
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
-from zkdeployment.intents.documents import CLUSTER, IntentSubject, parse_subject, subject_text
+from zkdeployment.intents.documents import CLUSTER, IntentState, IntentSubject, parse_subject, subject_text
+from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.rules.listing import ListedIntent, find_listed_intent, listed_intents
 from zkdeployment.intents.rules.resources import InstanceProgress, instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance, IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.publishing.acts.commits import CommitOutcome
 
 
 def subject_argument(function: Callable[..., None]) -> Callable[..., None]:
@@ -121,14 +123,14 @@ _STOPPED_READINGS = 4
 intent_wait_options = wait_options("the commit is published and all affected hosts are done")
 
 
-def report(
-    commit: str, subject: IntentSubject, adapters: IntentAdapters, waits: WaitOptions, *, is_active: bool | None
-) -> None:
+def report(outcome: CommitOutcome, subject: IntentSubject, adapters: IntentAdapters, waits: WaitOptions) -> None:
     """Print the commit of an act; then wait for its effects, or print the obstacles of its publication.
 
-    ``is_active`` is whether the act deploys or undeploys services; ``None`` if it concerns no host.
+    Hosts are awaited if the act leaves services deployed or ends them. An approval concerns no host, unless the
+    group is instantiated: hosts then deploy the approved content in place.
     """
-    operator = adapters.operator
+    operator, commit = adapters.operator, str(outcome.commit)
+    state = find_intent(outcome.files, subject).intent.state
     echo(commit)
     if not waits.waits:
         for obstacle in publication_obstacles(operator.fleet.snapshot(), commit):
@@ -138,8 +140,8 @@ def report(
     wait = PublicationWait(operator, adapters.commits, waits.timeout, advice=advice)
     sequence = wait.until_published(commit)
     echo(f"published as {sequence}", err=True)
-    if is_active is not None:
-        progress = _wait_until_done(wait, operator, subject, is_active=is_active)
+    if state.is_active or state is IntentState.TERMINATED:
+        progress = _wait_until_done(wait, operator, subject, is_active=state.is_active)
         echo(f"done: {progress.done} deployments", err=True)
         for sentence in progress.not_awaited:
             echo(sentence, err=True)

@@ -398,6 +398,10 @@ def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(s
     with pytest.raises(ZkdeploymentError, match="its new content must be approved in the same change"):
         site.publish()
     assert unapproved == site.branch.tip()
+    with site.following():
+        waited = site.run("approve", SHOP, "--reason", "friendlier", "--wait", "--timeout", "60")
+    assert (waited.returncode, "done: 0 deployments" in waited.stderr) == (0, True)
+    assert "never seen: h2.example.com:/p1/shop/db.0, h1.example.com:/p1/shop/front.0" in waited.stderr
     site.branch.push({"intents.yaml": changed["intents.yaml"]}, message="with the approval")
     site.publish()
     body = site.json("status", "--output", "detail")
