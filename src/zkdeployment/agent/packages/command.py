@@ -288,6 +288,15 @@ class DnfCommand:
             message = f"dnf did not prepare the transaction within {self._limit:g} s and was killed"
             raise PackageError(message, retry_helps=True) from error
 
+    def ask(self, conversation: process.Conversation, *arguments: str) -> bool | None:
+        """Run a command that changes no package in a dnf that waits; return whether the command succeeded.
+
+        Return ``None`` if that dnf ended.
+        """
+        conversation.send(json.dumps(self._argv("-q", *arguments)[1:]).encode() + b"\n")
+        answer = self.listen(conversation)
+        return None if answer is None else bool(json.loads(answer))
+
     def check_lock(self) -> None:
         """Raise ``LockedError`` if another program holds the lock of dnf 5.
 

@@ -14,8 +14,9 @@ Which packages a change removes or replaces is what dnf reports in step 2: dnf r
 word size, and keeps several versions of kernels and their modules.
 
 Starting dnf 4 and loading the metadata takes most of the time of a change. If no package is to be removed,
-installed again or repaired, the dnf 4 of step 2 waits for step 6, for a limited time (``command``). Otherwise, and
-with dnf 5, another dnf replays the transaction file (``replays``).
+installed again or repaired, the dnf 4 of step 2 does step 4, too, and waits for step 6, for a limited time
+(``held_dnf``). Otherwise, and with dnf 5, other processes fetch the files and replay the transaction file
+(``replays``).
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
 have changed only some packages. The package manager and its commit are in this module. The calls of dnf belong in

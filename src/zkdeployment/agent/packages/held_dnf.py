@@ -2,7 +2,8 @@
 
 The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock. If no dnf waits for a
 transaction any longer, another dnf replays it, which takes more time. With dnf 4, the program makes both, so that
-both print the same report, and ``DnfCommand.check`` judges each transaction of each dnf.
+both print the same report, and ``DnfCommand.check`` judges each transaction of each dnf. While the program waits,
+it runs other commands that change nothing, such as to fetch the files for a rollback.
 """
 
 from __future__ import annotations
@@ -113,6 +114,21 @@ class HeldDnf:
         """Return the number of advisories that the host lacks after the update of the dnf that waits, if known."""
         waiting = self._waiting
         return None if waiting is None or waiting.directory != directory else waiting.advisories
+
+    def run(self, *arguments: str) -> bool:
+        """Run a command that changes no package in the dnf that waits; return whether it succeeded.
+
+        Return ``False`` without an effect if no dnf waits. Raises ``PackageError`` if dnf takes too long.
+        """
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return False
+        answer = self._dnf.ask(waiting.conversation, *arguments)
+        if answer is None:
+            waiting.conversation.end(_PATIENCE)
+            return False
+        self._waiting = waiting
+        return answer
 
     def confirm(self, directory: Path, changes: Collection[Item]) -> bool:
         """Return whether a dnf waits to make exactly these changes; end a dnf that would make other changes."""

@@ -8,7 +8,7 @@ import re
 import shutil
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -278,12 +278,12 @@ class PackageCache:
             files = tuple(file for path in sorted(paths) for file in self._intact(path))
         return [*{file.package: file for file in files if file.package in packages}.values()]
 
-    def keep(self, files: Iterable[RpmFile]) -> None:
-        """Move files into the cache; raises ``OSError``."""
+    def keep(self, files: Iterable[RpmFile]) -> Sequence[RpmFile]:
+        """Move files into the cache and return them there; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for file in files:
-            file.path.replace(self._path(file.package))
+        kept = [replace(file, path=file.path.replace(self._path(file.package))) for file in files]
         durable.sync_directory(self.directory)
+        return kept
 
     def copy(self, files: Iterable[RpmFile]) -> None:
         """Copy files into the cache; raises ``OSError``."""

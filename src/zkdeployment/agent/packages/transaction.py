@@ -355,7 +355,9 @@ class Downloads:
         Raises ``PackageError`` if no repository has any of them.
         """
         nevras = sorted(package.nevra for package in installed)
-        self._dnf.run(f"--setopt=destdir={directory}", *self._dnf.reinstall, "--downloadonly", *nevras)
+        command = [f"--setopt=destdir={directory}", *self._dnf.reinstall, "--downloadonly", *nevras]
+        if not self._held.run(*command):
+            self._dnf.run(*command)
         files = self.read(directory)
         if not files:
             raise NotAvailableError(f"no repository has any of {', '.join(nevras)}")
@@ -630,11 +632,10 @@ class Preparation:
         cached = self._cache.find(replaced)
         if lacking := set(replaced) - {file.package for file in cached}:
             try:
-                self._cache.keep(self.downloads.obtain_again(lacking, directory))
+                cached = [*cached, *self._cache.keep(self.downloads.obtain_again(lacking, directory))]
             except PackageError as error:
                 names = sorted(package.nevra for package in lacking)
                 _log.warning("packages-not-reversible", packages=names, reason=str(error))
-            cached = self._cache.find(replaced)
         return cached
 
 

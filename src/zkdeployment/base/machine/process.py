@@ -283,6 +283,7 @@ class Conversation:
 
     def send(self, line: bytes) -> None:
         """Send a line; a program that has ended does not get it."""
+        self._connection.settimeout(None)
         with contextlib.suppress(OSError):
             self._connection.sendall(line)
 

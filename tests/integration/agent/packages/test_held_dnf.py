@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 
 from support.hosts.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.agent.packages import command, installed_packages
+from zkdeployment.agent.packages import command, held_dnf, installed_packages
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.errors import PackageError, ShutdownError
 from zkdeployment.base.machine import process
@@ -135,6 +136,13 @@ def kill_before_it_reads_the_order(host):
     send, process.Conversation.send = process.Conversation.send, early
 
 
+def change_the_package(host):
+    """Publish another file for the same package, which nothing has checked."""
+    file = host.repository.directory / "foo-1.1-1.noarch.rpm"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
 EVENTS = {
     kill: "was killed by signal 9",
     kill_before_the_order: "was killed by signal 9",
@@ -142,10 +150,11 @@ EVENTS = {
     withdraw: "the order was withdrawn",
     reinstall: "another program changed packages",
     lose_repository: "repositor",
+    change_the_package: "incorrect checksum",
 }
 
 #: The events that are tried in every commit.
-OFTEN = (kill, reinstall)
+OFTEN = (kill, reinstall, change_the_package)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +172,8 @@ def test_another_dnf_makes_the_transaction_if_the_waiting_one_cannot(host, repla
     assert EVENTS[event] in reason
     if event is lose_repository:
         host.find_repository()
+    if event is change_the_package:
+        change_the_package(host)  # back
 
 
 @pytest.fixture
@@ -177,6 +188,48 @@ def program(monkeypatch, tmp_path):
         monkeypatch.setattr(command, "_PROGRAM", altered)
 
     return alter
+
+
+def refuse_to_run(*_arguments, **_options):
+    raise PackageError("this test allows no other dnf")
+
+
+def test_the_waiting_dnf_fetches_the_files_for_a_rollback(host, monkeypatch):
+    shutil.rmtree(host.root / "var/lib/zkdeployment/packages/kept", ignore_errors=True)
+    log = host.root / "var/log/dnf.log"
+    earlier = log.read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(command.DnfCommand, "run", refuse_to_run)
+        transaction = host.manager.prepare(change({"foo": "1.1"}))
+    assert transaction.reversible
+    assert [path.name for path in host.manager._cache.files] == ["foo-1.0-1.noarch.rpm"]
+    assert "reinstall" not in (transaction.directory / "output.txt").read_text().lower()
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    later = log.read_text().removeprefix(earlier)
+    assert [line.partition(" ")[2] for line in later.splitlines()].count("INFO Running transaction") == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "other_dnfs"),
+    [
+        ("os.kill(os.getpid(), 9)", ["zkdeployment-prepared"]),
+        ("raise AttributeError", ["zkdeployment-prepared"]),
+        ("raise dnf.exceptions.Error", []),
+    ],
+    ids=["killed", "other interfaces", "repository unreachable"],
+)
+def test_another_dnf_fetches_the_files_for_a_rollback_if_the_waiting_one_cannot(
+    host, replays, program, failure, other_dnfs
+):
+    shutil.rmtree(host.root / "var/lib/zkdeployment/packages/kept", ignore_errors=True)
+    fetch = "with _silence(), dnf.cli.cli"
+    program(fetch, f"{failure}\n            {fetch}")
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    assert transaction.reversible
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == other_dnfs
 
 
 @pytest.mark.nightly
@@ -260,7 +313,7 @@ def test_recovery_and_a_failed_commit_end_a_waiting_dnf(host):
 
 @pytest.mark.nightly
 def test_recovery_ends_even_a_waiting_dnf_that_was_stopped(host, monkeypatch):
-    monkeypatch.setattr(command, "_PATIENCE", 0.1)
+    monkeypatch.setattr(held_dnf, "_PATIENCE", 0.1)
     host.manager.prepare(change({"foo": "1.1"}))
     waiting_dnf(host).suspend()
     host.manager.recover()

@@ -9,7 +9,9 @@ The standard input of the command ``zkdeployment-install`` is a socket to that p
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket. Replaced
    packages are among the removed ones. ``advisories`` is the number of security advisories that the host lacks
    after an update of the system.
-2. The program waits for the line ``commit``. The program holds no lock meanwhile.
+2. The program waits for the line ``commit``. The program holds no lock meanwhile. At a line with a JSON list of
+   arguments, the program runs that command of dnf, which must change no package, prints nothing of it, and writes
+   the line ``true`` if the command succeeded, or ``false``. Another process would have to load dnf again.
 3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. A
    program that ends before step 3 has changed no package.
 
@@ -18,6 +20,7 @@ the program prints the reason, changes nothing and ends with the status ``NOT_BE
 dnf's.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -27,6 +30,10 @@ import traceback
 
 import dnf.cli.cli
 import dnf.cli.main
+import dnf.cli.option_parser
+import dnf.conf
+import dnf.exceptions
+import dnf.rpm.transaction
 import dnf.yum.rpmtrans
 import hawkey
 from dnf.cli.commands.install import InstallCommand
@@ -50,6 +57,7 @@ class OrderSocket:
 
     def __init__(self):
         self._connection = socket.socket(fileno=os.dup(0))
+        self._lines = self._connection.makefile("rb")
         OrderSocket.may_have_begun = False
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)  # the programs that dnf starts must not read the order
@@ -58,12 +66,17 @@ class OrderSocket:
         """Write one line of JSON."""
         self._connection.sendall(json.dumps(content).encode("utf-8") + b"\n")
 
-    def wait(self):
-        """Wait for the order; return why the order did not come, or an empty string."""
-        readable, _, _ = select.select([self._connection], [], [], LIMIT)
-        if not readable:
-            return f"no order came within {LIMIT:g} s"
-        return "" if self._connection.recv(64) == ORDER else "the order was withdrawn"
+    def wait(self, run):
+        """Wait for the order; return why the order did not come, or an empty string.
+
+        ``run`` is called with the arguments of other commands, and returns whether they succeeded.
+        """
+        while select.select([self._connection], [], [], LIMIT)[0]:
+            line = self._lines.readline()
+            if not line.startswith(b"["):
+                return "" if line == ORDER else "the order was withdrawn"
+            self.report(run(json.loads(line.decode("utf-8"))))
+        return f"no order came within {LIMIT:g} s"
 
     def accept(self):
         """Report that the transaction begins."""
@@ -125,7 +138,7 @@ class OrderedInstall(InstallCommand):
                 "advisories": self._missing_advisories() if self.opts.sync else None,
             }
         )
-        obstacle = self._order.wait()
+        obstacle = self._order.wait(self._run_silently)
         if not obstacle and self._state_of_database() != self._state:
             obstacle = "another program changed packages"
         if obstacle:
@@ -137,9 +150,23 @@ class OrderedInstall(InstallCommand):
         self.base.conf.localpkg_gpgcheck = False  # the signatures were checked after the download
         for repository in self.base.repos.iter_enabled():
             repository.gpgcheck = False
+        dnf.rpm.transaction.TransactionWrapper.test = _pass
         status = dnf.cli.main.resolving(self.cli, self.base)
         if status:
             sys.exit(status)
+
+    def _run_silently(self, arguments):
+        """Run another command of dnf, which prints nothing; return whether it succeeded."""
+        try:
+            with _silence(), dnf.cli.cli.BaseCli(dnf.conf.Conf()) as base:
+                base._logging = self.base._logging  # another one would log everything twice from now on
+                return not dnf.cli.main._main(base, arguments, dnf.cli.cli.Cli, dnf.cli.option_parser.OptionParser)
+        except (
+            dnf.exceptions.Error,
+            OSError,
+            SystemExit,
+        ):  # another process that runs the command explains the failure
+            return False
 
     def _missing_advisories(self):
         """Return the number of the security advisories that the host lacks after the transaction."""
@@ -186,6 +213,28 @@ class ReportedTransaction(dnf.yum.rpmtrans.RPMTransaction):
     def _cpioError(self, key):  # noqa: N802
         super()._cpioError(key)
         self._scriptout()
+
+
+def _pass(*_arguments):
+    """Find no problem: the transaction was tested, and rpm checks it again before it changes the first package."""
+    return []
+
+
+@contextlib.contextmanager
+def _silence():
+    """Discard what is printed meanwhile."""
+    kept = [os.dup(1), os.dup(2)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        for number, copy in enumerate(kept, 1):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nothing)
 
 
 def _identity(package):
