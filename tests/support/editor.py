@@ -39,7 +39,7 @@ class Placeholder:
 
 
 class Editor:
-    """One open file of an editor; ``cursor`` is an offset in ``text``."""
+    """One open file of an editor; ``cursor`` is an offset in ``text``, ``log`` that of a server that ended."""
 
     def __init__(self, client: LanguageClient, path: Path, encoding: types.PositionEncodingKind) -> None:
         self._client = client
@@ -51,6 +51,7 @@ class Editor:
         self.text = path.read_text(encoding="utf-8") if path.exists() else ""
         self.cursor = 0
         self.version = 1
+        self.log = ""
 
         @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)  # type: ignore[untyped-decorator]
         def receive(params: types.PublishDiagnosticsParams) -> None:
@@ -267,6 +268,11 @@ async def open_editor(
     client = LanguageClient("editor", "1")
     editor = Editor(client, path, encoding)
     await client.start_io(sys.executable, "-m", "zkdeployment", "language-server", *options)
+    server = client._server
+    assert server is not None
+    assert server.stderr is not None
+    # Without a reader, the pipe fills, and the end of the server is never noticed.
+    log = asyncio.create_task(server.stderr.read())
     async with asyncio.timeout(_PATIENCE):
         await client.initialize_async(
             types.InitializeParams(
@@ -288,3 +294,4 @@ async def open_editor(
             await client.shutdown_async(None)
             client.exit(None)
             await client.stop()  # type: ignore[no-untyped-call]
+            editor.log = (await log).decode()

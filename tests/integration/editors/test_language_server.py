@@ -514,6 +514,19 @@ def test_hosts_packages_and_published_values_come_from_zookeeper(tree, zookeeper
     asyncio.run(editing())
 
 
+def test_texts_and_messages_of_the_editor_are_not_logged(tree):
+    """Trees may hold secrets, and an editor that does not read the log would block the server."""
+
+    async def session() -> str:
+        async with open_editor(tree / "main.zk") as editor:
+            await editor.diagnostics()
+            editor.go_to("version")
+            assert "The version of the package" in await editor.hover()
+        return editor.log
+
+    assert asyncio.run(session()) == ""
+
+
 def test_an_unreachable_zookeeper_does_not_delay_the_editor(tree):
     async def session() -> None:
         async with open_editor(tree / "main.zk", "--zookeeper", "127.0.0.1:1") as editor:

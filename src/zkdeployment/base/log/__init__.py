@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import structlog
 
 #: Libraries that log ordinary events as warnings.
-_CHATTY = ("kazoo", "git", "uvicorn")
+_CHATTY = ("kazoo", "git", "uvicorn", "pygls")
 
 _REPEAT_INTERVAL = 60.0  # seconds between two records of a library with the same message
 
