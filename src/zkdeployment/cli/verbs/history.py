@@ -23,6 +23,7 @@ from zkdeployment.fleet.views.history import (
     audit_records,
     by_importance,
     find_record,
+    hosts_text,
     publication_body,
     reboots_during,
     refused_pushes,
@@ -128,7 +129,7 @@ def show(connection: Servers, publication: str, output: str) -> None:
         return
     acts = acts_during(records, record, operator_acts)
     reports = [styled(final_report(attempt)) for attempt in rollouts]
-    console_for(stderr=False).print(Group(*_detail(record, acts, reboots), *reports), soft_wrap=True)
+    console_for(stderr=False).print(Group(render_publication(record, acts, reboots), *reports), soft_wrap=True)
 
 
 def _show_refused(refusals: Sequence[Refusal], output: str) -> None:
@@ -177,11 +178,18 @@ def _cells(record: PublicationRecord) -> tuple[Text | str, ...]:
         str(record.done),
         styled(str(record.failed), style="red" if record.failed else ""),
         styled(str(record.repaired), style="yellow" if record.repaired else ""),
-        str(record.expected),
+        "-" if record.is_repetition else str(record.expected),
         author.partition(" <")[0],
         _cut(subject),
         "" if record.forced is None else record.forced.by,
     )
+
+
+def render_publication(
+    record: PublicationRecord, acts: Sequence[Act], reboots: Iterable[RebootRecord]
+) -> RenderableType:
+    """Return the facts of a publication, the ``acts`` during it, its awaited reboots, and the results of hosts."""
+    return Group(*_detail(record, acts, reboots))
 
 
 def _cut(subject: str) -> str:
@@ -201,10 +209,10 @@ def _detail(
     facts.append(("took", _took(record) or "-"))
     excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
     repaired = f" ({record.repaired} of them after a failure)" if record.repaired else ""
-    counts = f"{record.done} done{repaired}, {record.failed} failed, {record.hosts} registered when published"
+    counts = f"{record.done} done{repaired}, {record.failed} failed"
     if record.is_repetition:
-        facts.append(("changed", f"only documents since publication {record.since}"))
-    facts.append(("hosts", counts + excluded))
+        counts = f"{hosts_text(record)}: they keep what publication {record.since} deployed"
+    facts.append(("hosts", f"{counts}, {record.hosts} registered when published{excluded}"))
     yield from (styled(f"{name:10} {value}") for name, value in facts)
     yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
     yield from (styled(f"{reboot.host_name} {reboot}", style="blue") for reboot in reboots_during(record, reboots))

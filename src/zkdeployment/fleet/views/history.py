@@ -70,6 +70,14 @@ def acts_during(records: Sequence[PublicationRecord], record: PublicationRecord,
     return [act for act in acts if record.time <= act.time and (not later or act.time < min(later))]
 
 
+def hosts_text(publication: PublicationRecord | PublicationSummary) -> str:
+    """Return the number of done hosts as text, or that nothing changed for hosts."""
+    if not publication.is_repetition:
+        return f"{publication.done:,} of {counted(publication.expected, 'host', ',')} done"
+    late = f"; {counted(publication.done, 'host', ',')} done since" if publication.done else ""
+    return f"nothing changed for hosts{late}"
+
+
 def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
     """Return the results sorted: failures first, then repaired hosts, then by the time of the end."""
 

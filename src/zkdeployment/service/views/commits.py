@@ -169,7 +169,7 @@ def _published(facts: CommitFacts, common: tuple[str, str, str, str], pushed: St
     if found is None:
         return CommitView(*common, Tone.UNKNOWN, "Published; the record of its hosts is gone", tuple(stages))
     if found.is_repetition:
-        stages.append(Stage("Converged", "done", "only documents changed: no host has anything to do"))
+        stages.append(Stage("Converged", "done", "nothing changed for hosts"))
         return CommitView(*common, Tone.GOOD, "Published", tuple(stages))
     if found.sequence != facts.snapshot.since:
         return _former(found, common, stages)

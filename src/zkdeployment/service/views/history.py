@@ -17,6 +17,7 @@ from zkdeployment.fleet.views.history import (
     Delivery,
     acts_during,
     by_importance,
+    hosts_text,
     publication_deliveries,
     reboots_during,
     refused_pushes,
@@ -51,17 +52,19 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class PublicationRow:
-    """A publication in the list; ``took`` is empty before a host finished, ``size`` if it is unknown."""
+    """A publication in the list; ``hosts`` is the number of hosts that are done, as text.
+
+    ``took`` is empty before a host finished, ``size`` if it is unknown.
+    """
 
     revision: str
     href: str
     subject: str
     author: str
     published: Moment | None
-    done: int
+    hosts: str
     failed: int
     repaired: int
-    expected: int
     took: str
     forced_by: str
     size: str
@@ -260,7 +263,7 @@ def _strip(recent: Sequence[PublicationSummary]) -> tuple[StripBar, ...]:
         outcome = each.outcome(newest=each is recent[0])
         row, taken = _row(each, 0.0), _duration(each) or 0.0
         facts = [row.subject or row.revision, f"by {row.author}" if row.author else ""]
-        facts += [_WORDS.get(outcome, outcome.value), f"{each.done} of {counted(each.expected, 'host', ',')} done"]
+        facts += [_WORDS.get(outcome, outcome.value), row.hosts]
         facts += [f"took {row.took}" if row.took else "", _size(each.nodes)]
         bars.append(
             StripBar(
@@ -436,10 +439,9 @@ def _row(record: PublicationSummary, now: float) -> PublicationRow:
         subject="" if origin is None else origin.subject,
         author="" if origin is None else author_name(origin.author),
         published=moment(record.time, now),
-        done=record.done,
+        hosts=hosts_text(record),
         failed=record.failed,
         repaired=record.repaired,
-        expected=record.expected,
         took="" if record.ended is None else age(record.ended - record.time),
         forced_by=record.forced_by,
         size="" if record.nodes is None else f"{record.nodes:,}",

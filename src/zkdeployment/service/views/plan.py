@@ -113,7 +113,7 @@ def compare_with_past(
     found, before = recent[place], recent[place + 1 : place + 1 + PACE]
     hosts = count_text(found.expected, "host")
     rows = [
-        ("Hosts", "only documents change" if found.is_repetition else hosts, f"{found.done:,} done"),
+        ("Hosts", "nothing changes for hosts" if found.is_repetition else hosts, f"{found.done:,} done"),
         ("Failures", "none", count_text(found.failed, "host") if found.failed else "none"),
     ]
     if not found.is_repetition:

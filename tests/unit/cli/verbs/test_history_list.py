@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
-from zkdeployment.cli.verbs.history import render
+from zkdeployment.cli.verbs.history import render, render_publication
 from zkdeployment.publishing.records import PublicationRecord
 
 REVISION = "4f2a9c0d1e" * 4
@@ -15,10 +15,14 @@ HEADS = ["REVISION", "PUBLISHED", "TOOK", "DONE", "SUBJECT"]
 SUBJECT = "web 1.4, which has a subject of many words"
 
 
+def printed(shown, width=200):
+    text = io.StringIO()
+    Console(file=text, width=width).print(shown, soft_wrap=True)
+    return text.getvalue()
+
+
 def shown(width, *records):
-    printed = io.StringIO()
-    Console(file=printed, width=width).print(render(records), soft_wrap=True)
-    return printed.getvalue()
+    return printed(render(records), width)
 
 
 def record(*, failed=0, author="Ann"):
@@ -34,6 +38,15 @@ def test_revisions_and_times_are_whole(width, records):
     assert REVISION[:12] in text
     assert "1970-01-01 " in text
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_publication_that_changed_nothing_for_hosts_counts_none():
+    empty = PublicationRecord(REVISION, 1.0, 20, 10, hosts=3)
+
+    row = next(line for line in shown(200, empty, record(failed=1)).splitlines() if REVISION[:12] in line)
+    assert row.split()[3:7] == ["0", "0", "0", "-"]
+    text = " ".join(printed(render_publication(empty, (), ())).split())
+    assert "hosts nothing changed for hosts: they keep what publication 10 deployed, 3 registered when" in text
 
 
 def test_a_narrow_terminal_has_no_columns_in_which_all_publications_are_alike():

@@ -9,6 +9,7 @@ from zkdeployment.fleet.views.history import (
     by_importance,
     duration_sentence,
     find_record,
+    hosts_text,
     publication_body,
     reboots_during,
 )
@@ -30,6 +31,20 @@ ACTS = [
 )
 def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision(text, sequence):
     assert find_record(RECORDS, text).sequence == sequence
+
+
+@pytest.mark.parametrize(
+    ("since", "done", "text"),
+    [
+        (0, 0, "0 of 3 hosts done"),
+        (0, 2, "2 of 3 hosts done"),
+        (10, 0, "nothing changed for hosts"),
+        (10, 1, "nothing changed for hosts; 1 host done since"),
+    ],
+)
+def test_hosts_are_counted_unless_nothing_changed_for_them(since, done, text):
+    results = {str(number): HostResult(str(number), "h", 300.0, 1.0) for number in range(done)}
+    assert hosts_text(PublicationRecord(COMMIT, 300.0, 20, since, hosts=3, results=results)) == text
 
 
 @pytest.mark.parametrize("text", ["012", "fedc", "", "1", "01234x"])

@@ -83,7 +83,7 @@ def test_a_row_counts_hosts_and_names_who_forced_it():
 
     (row,) = listed([forced]).rows
 
-    assert (row.done, row.failed, row.expected, row.took) == (1, 1, 3, "1 min")
+    assert (row.hosts, row.failed, row.took) == ("1 of 3 hosts done", 1, "1 min")
     assert (row.author, row.forced_by) == ("Jane", "ann")
 
 
@@ -177,6 +177,7 @@ def test_the_strip_shows_outcome_duration_size_and_author_of_the_last_publicatio
         "Web 2, by Ada Byron, superseded before all hosts were done, 2 of 3 hosts done, took 10 min,"
         " 4 nodes of the tree changed"
     )
+    assert bars[3].label.startswith("Web 4, by Ada Byron, documents only, nothing changed for hosts")
     assert bars[2].href == "/history/3"
 
 

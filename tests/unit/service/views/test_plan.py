@@ -152,7 +152,7 @@ def test_without_a_pace_or_with_a_strategy_the_expected_duration_is_unknown(rece
 def test_a_revision_that_was_not_published_has_nothing_to_compare():
     assert compare_with_past("r9", [published(3)], governed=False) is None
     recent = [published(3, since=2, done=0)]
-    assert compare_with_past("r3", recent, governed=False).rows[0][1] == "only documents change"
+    assert compare_with_past("r3", recent, governed=False).rows[0][1] == "nothing changes for hosts"
 
 
 def test_the_map_of_many_hosts_has_a_line_for_each_row():
