@@ -104,7 +104,8 @@ def _published(commit: str, commits: TreeCommits, fleet: ZooKeeperFleetReader) -
 
 
 def _last_good(fleet: ZooKeeperFleetReader, rollouts: ZooKeeperRolloutControl) -> str:
-    revision = last_good_revision(fleet.history(), rollouts.attempts)
+    is_refused = fleet.snapshot().refusal is not None  # then the refused push is undone, and nothing before it
+    revision = last_good_revision(fleet.history(), rollouts.attempts, with_current=is_refused)
     if not isinstance(revision, str):
         raise RefusedError(
             "there is no revision to roll back to: expected a published revision before the current one that"

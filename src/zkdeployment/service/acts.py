@@ -532,7 +532,8 @@ class RollBackFleet(EmergencyAct, FormAct["PublicationRecord", "ServerAdapters"]
     OPERATION = "roll_back"
     REFUSAL = "NOT rolled back"
     REQUEST = """\
-A rollback to a revision, by default to the last successful revision before the current one.
+A rollback to a revision, by default to the last successful revision before the current one. After a push that
+the syncer refused, the current one counts, too.
 
 With ``now``, a syncer publishes the commit at once; the answer waits for it, at most ``timeout`` seconds.
 ``quarantine`` puts each version that the undone commits introduced into quarantine. ``former_strategy`` restores

@@ -86,10 +86,11 @@ def command(
     """Commit the tree files of an earlier revision to the tree's branch.
 
     REVISION is a commit of the branch. Without it, the fleet returns to the last successful revision before the
-    current one: its rollout did, or, without a strategy, every registered host reached it. Documents
-    stay. The present strategy governs the rollback, too, unless --strategy former restores that of REVISION. The
-    history goes forward: the rollback is a commit on top of the branch, and the commits that it undoes are
-    listed. The command prints the id of the commit when the repository has accepted it.
+    current one: its rollout did, or, without a strategy, every registered host reached it. After a push that the
+    syncer refused, the current one counts, too, so that only the push is undone. Documents stay. The present
+    strategy governs the rollback, too, unless --strategy former restores that of REVISION. The history goes
+    forward: the rollback is a commit on top of the branch, and the commits that it undoes are listed. The command
+    prints the id of the commit when the repository has accepted it.
 
     The syncer then publishes the commit by its rules, and the command prints what still stands in the way. With
     --now the commit is published in any state of the fleet, even if it ends many deployments. The exit code is 3

@@ -69,20 +69,25 @@ def governing_strategy(outcome: CommitOutcome, commits: TreeCommits) -> str:
 
 
 def last_good_revision(
-    records: Iterable[PublicationRecord], attempts: Callable[[int], Sequence[RolloutState]]
+    records: Iterable[PublicationRecord],
+    attempts: Callable[[int], Sequence[RolloutState]],
+    *,
+    with_current: bool = False,
 ) -> Revision | None:
     """Return the last successful revision before the current one; ``None`` if the history has no such revision.
 
     ``records`` are newest first. ``attempts`` returns the rollouts of the publication with a sequence. A
-    publication that changed only documents succeeded if the last one that concerned hosts did.
+    publication that changed only documents succeeded if the last one that concerned hosts did. ``with_current``:
+    what shall be undone is not published, so that the current revision counts, too.
     """
     by_sequence = {record.sequence: record for record in records}
     current = next(iter(by_sequence.values()), None)
     for record in by_sequence.values():
-        if current is None or current.revision == record.revision:
-            continue
-        if record.effective_since == current.effective_since:
-            continue  # the same tree and strategy
+        if not with_current and current is not None:
+            if current.revision == record.revision:
+                continue
+            if record.effective_since == current.effective_since:
+                continue  # the same tree and strategy
         base = by_sequence.get(record.effective_since, record)
         if has_succeeded(base, attempts(base.sequence)):
             return record.revision

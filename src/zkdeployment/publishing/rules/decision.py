@@ -274,7 +274,8 @@ def removal_refusal(
     listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
     return (
         f"{tip} is not published: it would end {ended.total()} of {deployed.total()} deployments"
-        f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is meant, use"
+        f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is a"
+        " mistake, push a repair, or undo the push with 'zkdeployment rollback'; if it is meant, use"
         f" {GuardOverrides(mass_removal=True).command}"
     )
 

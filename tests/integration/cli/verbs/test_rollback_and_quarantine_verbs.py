@@ -102,6 +102,23 @@ def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_und
     assert "nothing changes" in again.stderr
 
 
+def test_a_rollback_after_a_refused_push_undoes_only_the_push(site: Site) -> None:
+    site.branch.push({"a.zk": TREE.format("1.0")})
+    site.publish()
+    second = site.branch.push({"a.zk": TREE.format("1.1") + "      /h2\n"})
+    site.publish()
+    refused = site.branch.push({"a.zk": "/shop\n"}, message="oops")
+    with pytest.raises(
+        RefusedError, match="push a repair, or undo the push with 'zkdeployment rollback'; if it is"
+    ):
+        site.publish()
+
+    done = site.run("rollback", "--reason", "the list was empty")
+
+    assert f"back to {second[:12]}; this undoes:\n  {refused[:12]} oops (Tester <tester@e" in done.stderr
+    assert site.branch.files() == site.branch.files(second)
+
+
 STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: [%s]}\n"
 GROUP = "{name: all, critical: true, depends_on: [], selectors: []}"
 

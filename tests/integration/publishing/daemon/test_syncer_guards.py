@@ -173,8 +173,8 @@ class TestRemoval:
         tip = publishing.push(tree(6))
         assert refused(publishing, force=force) == (
             f"{tip} is not published: it would end 4 of 10 deployments (/who/s6: 1, /who/s7: 1, /who/s8: 1,"
-            " /who/s9: 1), more than 30%; if that is meant, use"
-            " 'zkdeployment resume --latest --allow-mass-removal'"
+            " /who/s9: 1), more than 30%; if that is a mistake, push a repair, or undo the push with"
+            " 'zkdeployment rollback'; if it is meant, use 'zkdeployment resume --latest --allow-mass-removal'"
         )
         publishing.sync(force=force, overrides=GuardOverrides(mass_removal=True))
         assert publishing.version == tip

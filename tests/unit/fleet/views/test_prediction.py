@@ -88,7 +88,7 @@ def test_a_plan_warns_that_the_guard_against_mass_removal_would_refuse_the_publi
     _, (warning,) = undeployments(on_both, "/who\n  /db : foo\n    version = '1.0'\n    /deploy\n")
     assert warning == (
         "warning: the syncer would refuse this: r2 is not published: it would end 2 of 2 deployments (/who/db: 2),"
-        " more than 30%; if that is meant, use"
-        " 'zkdeployment resume --latest --allow-mass-removal'"
+        " more than 30%; if that is a mistake, push a repair, or undo the push with"
+        " 'zkdeployment rollback'; if it is meant, use 'zkdeployment resume --latest --allow-mass-removal'"
     )
     assert undeployments(on_both, TREE.format("b"))[1] == ()

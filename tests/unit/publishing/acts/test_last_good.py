@@ -29,3 +29,10 @@ def test_a_publication_of_documents_is_as_good_as_the_one_before_it():
 
 def test_revisions_with_the_current_tree_are_not_targets_of_a_rollback():
     assert good(record("d2", 4, since=3), record("r2", 3), record("r1", 1)) == "r1"
+
+
+def test_after_a_refused_push_the_current_revision_is_good_if_it_succeeded():
+    records = record("r3", 3), record("r2", 2), record("r1", 1)
+    failed = record("r3", 3, failed=True), *records[1:]
+    assert last_good_revision(records, lambda _: (), with_current=True) == "r3"
+    assert last_good_revision(failed, lambda _: (), with_current=True) == "r2"

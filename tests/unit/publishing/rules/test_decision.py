@@ -334,7 +334,8 @@ class TestRemoval:
         message = removal_refusal(A, before, {"h1": deployed("s7", "s8", "s9")}, hosts(0))
         assert message == (
             f"{A} is not published: it would end 8 of 11 deployments (/who/s0: 2, /who/s1: 1, /who/s2: 1,"
-            " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is meant, use"
+            " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is a mistake, push a repair, or undo the push"
+            " with 'zkdeployment rollback'; if it is meant, use"
             " 'zkdeployment resume --latest --allow-mass-removal'"
         )
 
