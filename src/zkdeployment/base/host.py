@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.cluster import Revision
+from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import APART, OMITTED, Key, Record
 from zkdeployment.base.stop import LackingGroup, Stop, operators_stop, services_of
@@ -251,22 +251,26 @@ def is_host_name(target: str) -> bool:
 
 def retry_objection(
     host: Host | None,
+    state: ClusterState,
     stops: Collection[Stop],
     published: Revision | None,
     maintenance: Mapping[str, Maintenance],
 ) -> str:
-    """Return why a host of a stopped fleet cannot try the ``published`` revision again; empty if it can.
+    """Return why a host cannot try the ``published`` revision again on an operator's order; empty if it can.
 
-    An agent that was restarted since its failure shows no error; its stop is still recorded.
+    ``state`` is that of the fleet. In maintenance, a host tries again in no state. An agent that was restarted
+    since its failure shows no error; its stop is still recorded.
     """
+    host_id = None if host is None else host.identity.id
+    if host_id is not None and host_id in maintenance:
+        return f"it is {maintenance[host_id]}; end that first: 'zkdeployment uncordon {host_id}'"
+    if obstacle := retry_obstacle(state):
+        return obstacle
     stop = operators_stop(stops)
     if stop is not None:
         return f"{stop}; an operator's stop is for all hosts: resume the fleet"
     if host is None:
         return "its agent is not registered; start the agent first"
-    host_id = host.identity.id
-    if host_id in maintenance:
-        return f"it is {maintenance[host_id]}; end that first: 'zkdeployment uncordon {host_id}'"
     if host.is_leasable:
         return "leases decide what it runs, and it tries again with its next lease"
     if host.error is None and all(stop.host_id != host_id for stop in stops):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
-from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle, short
+from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host, retry_objection
@@ -259,8 +259,8 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
         snapshot, host = found
         if snapshot.cluster is None:
             return "Nothing is published yet, so there is nothing to retry."
-        reason = retry_obstacle(snapshot.cluster.state) or retry_objection(
-            host, snapshot.stops, snapshot.published, snapshot.maintenance
+        reason = retry_objection(
+            host, snapshot.cluster.state, snapshot.stops, snapshot.published, snapshot.maintenance
         )
         return f"{_sentence(reason)}." if reason else ""
 
@@ -455,10 +455,11 @@ def rollback_link(
 def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:
     """Return the link that retries the failed host of a stopped fleet, if there is exactly one."""
     failed = [host for host in status.hosts if host.state.value == "failed"]
-    if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or _state(snapshot) is not ClusterState.STOPPED:
+    state = _state(snapshot)
+    if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or state is None:
         return ()
     host = next((host for host in snapshot.hosts if host.identity.id == failed[0].id), None)
-    if retry_objection(host, snapshot.stops, snapshot.published, snapshot.maintenance):
+    if retry_objection(host, state, snapshot.stops, snapshot.published, snapshot.maintenance):
         return ()
     return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 

@@ -2,6 +2,7 @@ import pytest
 
 from support.builders import make_host
 from zkdeployment.base.act import MAX_REASON_LENGTH, Act, Maintenance, sanitize
+from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.host import Host, Identity, retry_objection
 from zkdeployment.base.stop import COORDINATOR, Stop
@@ -133,6 +134,14 @@ OPERATOR = Stop.of_operator(Act("ann", "stop", "the network is down", 3.0))
     ],
 )
 def test_a_failed_host_may_try_again_unless_an_operator_stopped_the_fleet(host, stops, objection):
-    found = retry_objection(host, stops, "r2", {"h3": MAINTENANCE})
+    found = retry_objection(host, ClusterState.STOPPED, stops, "r2", {"h3": MAINTENANCE})
     assert found.startswith(objection)
     assert bool(found) is bool(objection)
+
+
+def test_a_host_that_a_fleet_does_not_let_try_again_has_the_reason_that_concerns_it():
+    failed = [make_host(name, "r1", error="exit status 1") for name in ("h1", "h3")]
+    found = [retry_objection(host, ClusterState.RUNNING, (), "r2", {"h3": MAINTENANCE}) for host in failed]
+    assert found[0].startswith("the fleet is running, and single hosts are retried only while it is stopped")
+    assert found[1].startswith("it is in maintenance by ann")
+    assert found[1].endswith("; end that first: 'zkdeployment uncordon h3'")

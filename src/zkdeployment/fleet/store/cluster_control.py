@@ -118,14 +118,14 @@ class ZooKeeperClusterControl:
             if hosts is None:
                 raise _no_cluster("retry")
             published = published_revision(targets)
-            cluster = retrying(cluster_of(hosts), host_id, published)
+            cluster = cluster_of(hosts)
             host = None if node is None else Host.from_properties(host_id, node.properties)
             maintenance = read_maintenance(self._session, act.time, [quote(host_id, safe="")])
-            reason = retry_objection(host, read_stops(self._session), published, maintenance)
+            reason = retry_objection(host, cluster.state, read_stops(self._session), published, maintenance)
             if reason:
                 raise RefusedError(f"{host_id} cannot try again: {reason}")
             return [
-                setting_cluster(hosts, cluster),
+                setting_cluster(hosts, retrying(cluster, host_id, published)),
                 Check(paths.TARGETS, -1 if targets is None else targets.version),
                 Check(paths.STOPS, stops.version),
                 recording(self._session, act),

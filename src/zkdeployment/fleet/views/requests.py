@@ -147,7 +147,8 @@ def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerRep
     named = listing([short(each) for each in listed], _NAMED)
     return (
         f"no such commit is known, {read}: expected a revision that is published, refused or waits in the branch"
-        f"{named and f' ({named})'}, found {revision}; waiting for its push"
+        f"{named and f' ({named})'}, found {revision}; waiting for its push, or, if it is pushed, until the"
+        " syncer reads the branch"
     )
 
 

@@ -264,7 +264,8 @@ def test_a_wait_for_a_commit_that_no_syncer_knows_names_the_known_ones_at_once(r
     assert code == 5
     assert err.splitlines()[0] == (
         "no such commit is known, no syncer has reported: expected a revision that is published, refused or waits"
-        " in the branch (r1), found deadbeef; waiting for its push"
+        " in the branch (r1), found deadbeef; waiting for its push, or, if it is pushed, until the syncer reads"
+        " the branch"
     )
     assert "no such commit" not in run("--wait", "r1")[2]
 
