@@ -533,13 +533,22 @@ def _summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str, hosts: 
     return hosts
 
 
+#: The states of hosts that have the wanted revision, or worked on it. The summary names it with the first of them.
+_AT_REVISION = (HostState.CONVERGED, HostState.DEPLOYING, HostState.FAILED)
+
+
 def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
     if not rows:
         return "no hosts"
-    at = "" if wanted is None else f" at {short(wanted)}"
-    counts = [(state, sum(1 for row in rows if row.state is state)) for state in HostState]
-    parts = ", ".join(f"{count} {state.value}" for state, count in counts if count)
-    return f"{counted(len(rows), 'host')}: {parts}{at}"
+    counts = Counter(row.state for row in rows)
+    first = None if wanted is None else next((state for state in _AT_REVISION if counts[state]), None)
+    parts = [
+        f"{counts[state]} {state.value}{f' at {short(wanted)}' if state is first else ''}"
+        for state in HostState
+        if counts[state]
+    ]
+    ending = f"; {short(wanted)} is wanted" if wanted is not None and first is None else ""
+    return f"{counted(len(rows), 'host')}: {', '.join(parts)}{ending}"
 
 
 #: The states in which a host never gets a revision.

@@ -137,7 +137,7 @@ def test_status_of_a_stopped_fleet_shows_where_and_why_a_host_failed(run, fleet)
     code, out, _ = run()
     assert code == 4
     assert "h2.example.com (h2) failed at deploy /web 0 of r1: it broke" in out
-    assert "ALL STOP; 2 hosts: 1 converged, 1 failed at r1; running services continue" in out
+    assert "ALL STOP; 2 hosts: 1 converged at r1, 1 failed; running services continue" in out
     assert run("--wait", "r2")[0] == 3
     assert run("--wait")[0] == 3
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r1"}')

@@ -172,6 +172,11 @@ def test_a_wait_for_a_host_in_maintenance_ends():
     assert wait_verdict(fleet_status(fleet(H1, H2)), hosts=["app2"]) is WaitVerdict.STOPPED
 
 
+def test_the_summary_names_the_revision_with_the_hosts_that_have_it():
+    assert fleet_status(fleet(H1, H2)).summary == "2 hosts: 1 converged at r2, 1 in maintenance"
+    assert fleet_status(fleet(H2)).summary == "1 host: 1 in maintenance; r2 is wanted"
+
+
 def test_no_publication_waits_for_a_host_in_maintenance():
     late = PublicationSnapshot(CLUSTER, hosts=(H1, H2))
     assert not is_converged(late)

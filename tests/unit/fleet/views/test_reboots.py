@@ -44,7 +44,7 @@ def test_an_absent_host_with_a_record_is_rebooting_and_awaited():
     status = fleet_status(fleet())
     (host,) = (host for host in status.hosts if host.id == "h7")
     assert (host.state, host.since, host.step, host.expected) == (HostState.REBOOTING, SINCE, STEP, True)
-    assert status.summary == "2 hosts: 1 converged, 1 rebooting at r2"
+    assert status.summary == "2 hosts: 1 converged at r2, 1 rebooting"
     assert (status.converged, wait_verdict(status), wait_verdict(status, "r2")) == (
         False,
         WaitVerdict.WAITING,

@@ -177,7 +177,7 @@ def test_the_fleet_as_json():
         (
             CLUSTER,
             [host("h1"), host("h2"), host("h3", OLD), host("h4", deploying="x")],
-            "4 hosts: 2 converged, 1 behind, 1 deploying at 0123456789ab",
+            "4 hosts: 2 converged at 0123456789ab, 1 behind, 1 deploying",
         ),
         (CLUSTER, [], "no hosts"),
         (None, [], "nothing was published yet, or ZooKeeper was wiped: there is no /hosts; no hosts"),
@@ -190,7 +190,7 @@ def test_the_fleet_as_json():
         (
             Cluster(OLD, importing=REVISION),
             [host(version=OLD)],
-            "0123456789ab is being published; 1 host: 1 behind at 0123456789ab",
+            "0123456789ab is being published; 1 host: 1 behind; 0123456789ab is wanted",
         ),
     ],
 )
@@ -329,7 +329,7 @@ def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(tar
     assert (status.hosts[1].since, status.hosts[1].version) == (None, None)
     assert status.hosts[1].expected is expected
     assert status.converged is not expected
-    assert status.summary == "2 hosts: 1 converged, 1 absent at 0123456789ab"
+    assert status.summary == "2 hosts: 1 converged at 0123456789ab, 1 absent"
     assert wait_verdict(status, REVISION) is (WaitVerdict.WAITING if expected else WaitVerdict.REACHED)
 
 
@@ -461,7 +461,7 @@ def test_a_host_in_no_group_does_not_count():
     status = ruled(DONE, HAS, IN_NO_GROUP)
     assert states(status) == {"a": HostState.CONVERGED, "z": HostState.EXCLUDED}
     assert [row.expected for row in status.hosts] == [True, False]
-    assert status.summary == "2 hosts: 1 converged, 1 excluded at r2"
+    assert status.summary == "2 hosts: 1 converged at r2, 1 excluded"
     assert status.converged
     assert wait_verdict(status) is WaitVerdict.REACHED
     assert wait_verdict(status, "r2") is WaitVerdict.REACHED
