@@ -104,7 +104,7 @@ def _title(service: ServiceStatus) -> str:
     counts = ", ".join(f"{count} {state.value}" for state in InstanceState if (count := service.count(state)))
     version = "" if service.version is None else f" {service.version}"
     state = ", ".join(filter(None, (str(service.down), counts)))
-    return f"{service.path}: {service.package}{version}; {state or 'deployed nowhere'}"
+    return f"{service.path}: {service.package}{version}; {state or 'on no known host'}"
 
 
 def _details(service: ServiceStatus) -> Iterator[RenderableType]:
