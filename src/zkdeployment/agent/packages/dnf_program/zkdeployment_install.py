@@ -147,6 +147,7 @@ class OrderedInstall(InstallCommand):
         self._order.accept()
         self.base.conf.tsflags = self._flags
         self.base.conf.cacheonly = True
+        self.base.conf.destdir = ""  # the files are there: dnf would copy those of local repositories again
         self.base.conf.localpkg_gpgcheck = False  # the signatures were checked after the download
         for repository in self.base.repos.iter_enabled():
             repository.gpgcheck = False
