@@ -198,9 +198,9 @@ class HostResult(Record):
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
-    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` describes.
-    ``former`` is the first failure, if an earlier attempt failed. ``unknown`` are the keys that this version does
-    not know.
+    deployment, also across restarts of the agent, without waits for the rollout. ``error`` is one line; ``None``
+    means success. ``failed`` is the failure that ``error`` describes. ``former`` is the first failure, if an
+    earlier attempt failed. ``unknown`` are the keys that this version does not know.
     """
 
     is_lenient: ClassVar[bool] = True

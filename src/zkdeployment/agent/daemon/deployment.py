@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.plans import HostPlan, read_plan
+from zkdeployment.agent.files.run_directory import DeploymentAttempt
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
@@ -38,6 +39,7 @@ from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.daemon.waits import AgentWaits
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
@@ -221,11 +223,20 @@ class Supervision:
         self._maintenance_stamp: int | None = None  # likewise
         self.groups = GroupStops(reporting)
         self.changed = False
+        self._timer = AttemptTimer(adapters, revision, self.sequence)
 
     @property
-    def waited(self) -> float:
-        """Seconds that the deployment has waited for its rollout."""
-        return 0.0 if self.gate is None else self.gate.waited
+    def seconds(self) -> float:
+        """The duration of the attempt, without the waits for the rollout."""
+        return self._timer.seconds - (0.0 if self.gate is None else self.gate.waited)
+
+    def pause(self) -> None:
+        """Count no time from now on, until the host continues with the publication."""
+        self._timer.pause(self.seconds)
+
+    def end(self) -> None:
+        """End the attempt: another one of the same publication is measured alone."""
+        self._timer.end()
 
     def enter(self, phase: Phase, steps: int = 0) -> None:
         """Report the previous phase, if any, and wait for permission to begin a phase.
@@ -270,6 +281,8 @@ class Supervision:
         with failpoints("give-up-version"):
             self._reporting.deployment.give_up_version()
             self.changed = True
+        if not self._mandate.is_drain:
+            self._timer.keep(self.seconds)
         return True
 
     def check(self, *, midway: bool = False) -> None:
@@ -423,6 +436,52 @@ class Supervision:
         return is_halted or cluster.revision == self.revision
 
 
+class AttemptTimer:
+    """Measures an attempt of a host to deploy a publication, also across restarts of the agent and of the host.
+
+    Once an attempt has changed the host, its begin is on the disk. A file that cannot be written is logged: the
+    duration is then that of this agent's part alone.
+    """
+
+    def __init__(self, adapters: AgentAdapters, revision: Revision, sequence: int) -> None:
+        self._file, self._clock = adapters.run.attempt, adapters.clock
+        self._revision, self._sequence = revision, sequence
+        found = self._file.load()
+        is_same = found is not None and (found.revision, found.sequence) == (revision, sequence)
+        self._earlier = found.seconds(self._clock.now()) if found is not None and is_same else 0.0
+        self._is_kept = is_same
+        self._begun = self._clock.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The duration until now, with that under earlier agents."""
+        return self._earlier + self._clock.monotonic() - self._begun
+
+    def keep(self, seconds: float) -> None:
+        """Record that the attempt changes the host, and has taken ``seconds`` until now."""
+        self._is_kept = True
+        attempt = DeploymentAttempt(self._revision, self._sequence, self._clock.now() - seconds)
+        self._write(lambda: self._file.save(attempt))
+
+    def pause(self, seconds: float) -> None:
+        """Record that the attempt took ``seconds``, and that no time counts before the host continues."""
+        now = self._clock.now()
+        attempt = DeploymentAttempt(self._revision, self._sequence, now - seconds, now)
+        if self._is_kept:
+            self._write(lambda: self._file.save(attempt))
+
+    def end(self) -> None:
+        """Forget the attempt."""
+        self._is_kept = False
+        self._write(self._file.clear)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except HostFilesError as error:
+            get_logger().warning("attempt-not-recorded", reason=str(error))
+
+
 @dataclass(frozen=True)
 class HostCommands:
     """The commands of a host's configuration: after a deployment, and after a failure. Empty: none."""
@@ -442,7 +501,6 @@ class DeploymentRun:
         self._reporting = reporting
         self._supervision = supervision
         self._commands = commands
-        self._begun = self._adapters.clock.monotonic()
         self._is_role_change = supervision.is_role_change
 
     def run(self) -> bool:
@@ -465,6 +523,7 @@ class DeploymentRun:
             self._run_after_failure(str(failed), self._reporting.host.error or "")
             return False
         except (ConflictError, UnreachableError):
+            self._supervision.pause()
             self._reporting.deployment.abandon()
             raise
         get_logger().info("deployment-succeeded")
@@ -540,5 +599,6 @@ class DeploymentRun:
     def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
         if self._is_role_change:
             return  # the history has only publications
-        seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
+        seconds = self._supervision.seconds
+        self._supervision.end()
         self._reporting.inventory.record_result(self._supervision.revision, seconds, error, failed)

@@ -14,7 +14,7 @@ import fcntl
 import os
 import time
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.agent.rules.lease import LeaseRecord
 from zkdeployment.base.cluster import Revision, is_revision
@@ -25,6 +25,7 @@ from zkdeployment.base.machine import files
 from zkdeployment.base.machine.boots import read_boot_id
 from zkdeployment.base.machine.files import JsonFile, converting_errors, json_object
 from zkdeployment.base.publication import is_sequence
+from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.stop import LackingGroup, lacking_from_json
 from zkdeployment.publishing.watermark import published_file
 from zkdeployment.strategies.permission import Failure
@@ -363,11 +364,32 @@ class JoinedRoles:
 _LARGEST = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class DeploymentAttempt(Record):
+    """An attempt of a host to deploy a publication, which has begun to change the host.
+
+    ``begun`` is its begin, later by the waits for the rollout. ``paused`` is when the agent abandoned the attempt,
+    because the host lost its permission or ZooKeeper; ``None``: it is under way, also while no agent runs.
+    Both are in seconds since the epoch.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    revision: Revision
+    sequence: int
+    begun: float
+    paused: Annotated[float | None, OMITTED] = None
+
+    def seconds(self, now: float) -> float:
+        """Return the time that the host has worked on the publication."""
+        return max(0.0, (now if self.paused is None else self.paused) - self.begun)
+
+
 class RunDirectory:
     """The files of one agent in the directory ``path``. Writes raise ``HostFilesError``.
 
     ``identity`` is that with which the last agent started, ``lease`` the last lease that this host began to
-    follow, ``lacking`` what the host lacks of its version, by the group that is stopped.
+    follow, ``lacking`` what the host lacks of its version, by the group that is stopped, ``attempt`` the
+    deployment that has begun to change the host.
     """
 
     def __init__(self, path: Path) -> None:
@@ -379,6 +401,7 @@ class RunDirectory:
         self.failure = JsonFile(path / "failure", Failure.from_json, Failure.to_json, expected="a failure")
         self.lease = JsonFile(path / "lease", LeaseRecord.if_valid, LeaseRecord.to_json)
         self.lacking = JsonFile(path / "lacking", lacking_from_json, _lacking_to_json)
+        self.attempt = JsonFile(path / "attempt", DeploymentAttempt.from_json, DeploymentAttempt.to_json)
 
     @contextlib.contextmanager
     def locked(self, root: Path | None = None) -> Iterator[None]:
