@@ -11,15 +11,18 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError
 from zkdeployment.promotion import store
 from zkdeployment.promotion.records import (
+    Choice,
     FleetOrders,
     FleetStanding,
     FleetState,
+    MainCommit,
     MainCommits,
     Pin,
     PromoterReport,
     PromotionEntry,
 )
 from zkdeployment.promotion.store import PromoterStore
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.strategies.progress import apply_acts, supersede
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.store.records import FencedLead
@@ -59,6 +62,9 @@ class RealArena:
     def pin(self, fleet, pin):
         store.pin(self._people, fleet, pin.act, until=pin.until)
 
+    def choose(self, choice):
+        store.choose(self._people, choice.revision, choice.act)
+
 
 class SimulatedArena:
     """The home ensemble of the simulation."""
@@ -81,6 +87,9 @@ class SimulatedArena:
 
     def pin(self, fleet, pin):
         self._home.pin(fleet, pin)
+
+    def choose(self, choice):
+        self._home.choose(choice)
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -244,6 +253,19 @@ def test_an_order_comes_before_the_next_record_and_the_next_push(arena):
                 write()
         promoter.snapshot()
     assert promoter.snapshot().orders == FleetOrders({"a": ACT}, {"b": pin})
+
+
+def test_a_choice_comes_before_the_next_promotion_which_may_end_it(arena):
+    promoter = leading(arena)
+    promoter.write_commits(MainCommits((MainCommit(CommitSummary(commit(1), "dev", "change", NOON)),)))
+    arena.choose(Choice(ACT, commit(1), commit(1)))
+    with pytest.raises(ConflictError):
+        promoter.begin(*begun())
+    assert promoter.snapshot().choice == Choice(ACT, commit(1), commit(1))
+    promoter.begin(*begun())
+    assert promoter.snapshot().choice is not None
+    promoter.begin(*begun(2), ends_choice=True)
+    assert promoter.snapshot().choice is None
 
 
 def test_a_pin_is_removed_after_its_end(arena):

@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from simulation.promotions import PromotionWorld
     from zkdeployment.base.act import Act
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.promotion.records import BranchMove, FleetStanding, Pin, PromoterReport, PromotionEntry
+    from zkdeployment.promotion.records import (
+        BranchMove,
+        Choice,
+        FleetStanding,
+        Pin,
+        PromoterReport,
+        PromotionEntry,
+    )
     from zkdeployment.strategies.state import Directive, RolloutState
 
 #: When the simulated time begins.
@@ -228,7 +235,7 @@ def _decoded(data: bytes) -> RolloutState:
 class HomeEnsemble:
     """The records of promotions, encoded as in ZooKeeper, and which promoter leads.
 
-    ``version`` counts the writes to the newest promotion, and the acts on it; ``orders`` those about fleets.
+    ``version`` counts the writes to the newest promotion, and the acts on it; ``orders`` those of operators.
     """
 
     def __init__(self) -> None:
@@ -239,6 +246,7 @@ class HomeEnsemble:
         self.withheld: dict[str, Act] = {}
         self.pins: dict[str, Pin] = {}
         self.commits = MainCommits()
+        self.choice: Choice | None = None
         self.orders = 0
         self.history: dict[str, PromotionEntry] = {}
         self.standings: tuple[FleetStanding, ...] = ()
@@ -266,6 +274,11 @@ class HomeEnsemble:
     def pin(self, fleet: str, pin: Pin) -> None:
         """Record that an operator pins a fleet."""
         self.pins[fleet] = pin
+        self.orders += 1
+
+    def choose(self, choice: Choice | None) -> None:
+        """Record the commit from which promotions run."""
+        self.choice = choice
         self.orders += 1
 
     def sized(self, data: bytes) -> bytes:
@@ -339,6 +352,7 @@ class MemoryStore:
             orders=FleetOrders(dict(home.withheld), dict(home.pins)),
             history=tuple(reversed(home.history.values())),
             report=home.report,
+            choice=home.choice,
         )
 
     def confirm(self) -> None:
@@ -355,10 +369,14 @@ class MemoryStore:
             if not pin.is_in_force(now):
                 self.lead.write("pins", partial(self._home.pins.pop, fleet))
 
-    def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
+    def begin(self, state: RolloutState, entry: PromotionEntry, *, ends_choice: bool = False) -> None:
         """Make a promotion the newest one."""
 
         def write() -> None:
+            if self._home.orders != self._orders:
+                raise ConflictError("there are further orders")
+            if ends_choice:
+                self._home.choose(None)
             self._home.states[state.id] = self._home.sized(encode_state(state))
             self._home.current, self._home.acts = state.id, []
             self._home.version += 1

@@ -119,14 +119,7 @@ def read_fleets(user: Reader, adapters: Adapters) -> Response:
     """Return all fleets under promotion, the worst first, as the promoter last saw them."""
     del user
     reading = adapters.feed.snapshot().reading.of(PROMOTION_PART)
-    status = fleets_status(
-        reading.standings.values(),
-        reading.orders,
-        reading.state,
-        reading.report,
-        reading.promoter,
-        adapters.clock.now(),
-    )
+    status = fleets_status(reading, reading.promoter, adapters.clock.now())
     return JSONResponse(with_schema("fleets", status.to_json()))
 
 

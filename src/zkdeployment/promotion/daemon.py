@@ -23,6 +23,7 @@ from zkdeployment.promotion.documents import Fleets, Promotion, promotion_in_for
 from zkdeployment.promotion.records import (
     BranchMove,
     BranchTip,
+    Choice,
     FleetReport,
     FleetStanding,
     FleetState,
@@ -196,16 +197,18 @@ class _Repository:
             self._undone = {commit: self.branches.undone(commit), **dict([*self._undone.items()][:_MOST_UNDONE])}
         return self._undone[commit]
 
-    def compared(self, tip: str, state: RolloutState | None) -> MainBranch:
-        """Return the main branch, compared with the newest promotion."""
+    def compared(self, tip: str, state: RolloutState | None, choice: Choice | None) -> MainBranch:
+        """Return the main branch, compared with the newest promotion; rollbacks before a choice do not count."""
+        source = tip if choice is None else choice.revision
         if state is None:
-            return MainBranch(tip)
-        promoted = str(state.revision)
-        if not self.branches.contains(tip, promoted):
-            return MainBranch(tip, has_promoted=False)
-        rollbacks = () if tip == promoted else self.branches.rollbacks(promoted)
-        found = (commit for commit, _ in rollbacks if self.branches.contains(commit, promoted))
-        return MainBranch(tip, rollback=next(filter(self.rolls_back, found), None))
+            return MainBranch(source)
+        promoted, contains = str(state.revision), self.branches.contains
+        if not contains(tip, promoted):
+            return MainBranch(source, has_promoted=False)
+        since = choice.main if choice is not None and contains(choice.main, promoted) else promoted
+        rollbacks = () if tip == since else self.branches.rollbacks(since)
+        found = (commit for commit, _ in rollbacks if contains(commit, promoted))
+        return MainBranch(source, rollback=next(filter(self.rolls_back, found), None))
 
     def readings(
         self, fleets: Fleets, reports: Mapping[str, FleetReport], pins: Mapping[str, Pin], revision: str
@@ -293,12 +296,11 @@ class Promoter(RolloutDaemon):
         if tip is None:
             self._report(now, problem=self._repository.problem)
             return self._most
-        state = found.state
-        wanted = next_promotion(
-            state, self._repository.compared(tip, state), found.acts, last_sequence=found.last_sequence
-        )
+        state, lost = found.state, self._lost(found.choice, tip)
+        main = self._repository.compared(tip, state, found.choice)
+        wanted = None if lost else next_promotion(state, main, found.acts, last_sequence=found.last_sequence)
         current = None if state is None else self._repository.governing(str(state.revision))
-        problem, waiting = self._repository.problem, ""
+        problem, waiting = self._repository.problem or lost, ""
         reports = self._read_services(current, wanted)
         if wanted is not None and not problem:
             problem, waiting, begun = self._begin(found, wanted, reports, now)
@@ -319,6 +321,15 @@ class Promoter(RolloutDaemon):
             self._store.tidy(state.id)
             self._tidied = True
         return min(pause, _UNREAD_SECONDS) if waiting.startswith(_UNREAD) else pause
+
+    def _lost(self, choice: Choice | None, tip: str) -> str:
+        """Return a sentence on a chosen commit that the main branch does not contain any more; else empty."""
+        if choice is None or self._repository.branches.contains(tip, choice.revision):
+            return ""
+        return (
+            f"{choice}, but the main branch has lost it, so nothing new is promoted; choose another"
+            " commit with 'zkdeployment promote run-from', or run 'zkdeployment promote follow'"
+        )
 
     def _read_services(
         self, current: _Governing | None, wanted: NextPromotion | None
@@ -379,7 +390,13 @@ class Promoter(RolloutDaemon):
             revision=wanted.revision,
             before=before,
         )
-        self._store.begin(state, history_entry(self._entry(state), state, facts.readings, now))
+        choice = found.choice
+        entry = replace(self._entry(state), chosen="" if choice is None else choice.authorship)
+        if ends_choice := choice is not None and choice.revision != state.revision:
+            get_logger().info("choice-ended", revision=None if choice is None else choice.revision)
+            entry = replace(entry, chosen="")
+        entry = history_entry(entry, state, facts.readings, now)
+        self._store.begin(state, entry, ends_choice=ends_choice)
         self._refused, self._raced, self._tidied = {}, {}, False
         self._services.dry_runs({}, "")  # answers of an earlier attempt do not count
         log_changes(None, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,14 +16,17 @@ from zkdeployment.promotion.records import (
     Pin,
     PromoterReport,
     PromotionEntry,
+    PromotionRecords,
 )
 from zkdeployment.promotion.store import (
+    CHOICE,
     COMMITS,
     FLEETS,
     HISTORY,
     PINS,
     REPORT,
     WITHHELD,
+    choice_of,
     newest_first,
     record_of,
     standings_of,
@@ -37,7 +40,7 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.nodes import Node
@@ -47,18 +50,10 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PromotionReading:
-    """The promotions in one reading: the newest one, the leading promoter, and the fleets.
+class PromotionReading(PromotionRecords):
+    """The promotions in one reading, with the leading promoter and the last commits of the main branch."""
 
-    ``standings`` are keyed by fleet. ``history`` has the newest promotion first.
-    """
-
-    state: RolloutState | None = None
     promoter: str | None = None
-    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
-    orders: FleetOrders = FleetOrders()  # noqa: RUF009  it cannot be changed
-    history: tuple[PromotionEntry, ...] = ()
-    report: PromoterReport | None = None
     commits: MainCommits = MainCommits()  # noqa: RUF009  it cannot be changed
 
     def withholding(self, fleet: str) -> Act | None:
@@ -84,7 +79,7 @@ class _PromotionAssembly:
 
     def wanted(self) -> Iterator[Read]:
         """Yield the nodes of promotions, as far as the nodes read so far show them."""
-        yield from map(Read, (paths.PROMOTIONS, FLEETS, REPORT, COMMITS))
+        yield from map(Read, (paths.PROMOTIONS, FLEETS, REPORT, COMMITS, CHOICE))
         if (current := self._current) is not None:
             yield Read(current)
         for directory in (HISTORY, WITHHELD, PINS, paths.PROMOTERS):
@@ -105,13 +100,14 @@ class _PromotionAssembly:
         standings = self._value(FLEETS, standings_of) or {}
         report = self._value(REPORT, _report)
         commits = self._value(COMMITS, _commits) or MainCommits()
+        choice = self._value(CHOICE, choice_of)
         leading = (self._nodes.node(path) for path in self._promoters)
         node = next((node for node in leading if node is not None), None)
         promoter = None if node is None else contender("", node).identity
-        parts = (state, promoter, standings, orders, *history, report, commits)
+        parts = (state, promoter, standings, orders, *history, report, commits, choice)
         if parts != self._parts:
             self._parts = parts
-            self._reading = PromotionReading(state, promoter, standings, orders, history, report, commits)
+            self._reading = PromotionReading(state, standings, orders, history, report, choice, promoter, commits)
         self._decoded.forget()
         return self._reading
 
@@ -191,7 +187,8 @@ def _events(before: PromotionReading, after: PromotionReading) -> Iterator[Fleet
 
 def _promotion_event(after: PromotionReading) -> FleetEvent:
     state, report = after.state, after.report
-    problem = "" if report is None else report.problem or report.waiting
+    open_ones = () if report is None else (report.problem or report.waiting,)
+    problem = "; ".join(filter(None, (*open_ones, "" if after.choice is None else str(after.choice))))
     if state is None:
         return FleetEvent(
             EventKind.PROMOTION, "none", {"state": None, "revision": None, "words": problem[:_LONGEST]}
@@ -210,7 +207,7 @@ def _promotion_event(after: PromotionReading) -> FleetEvent:
 
 def _compared(reading: PromotionReading) -> object:
     report = None if reading.report is None else replace(reading.report, time=0.0)
-    return reading.state, reading.promoter is None, reading.history, report
+    return reading.state, reading.promoter is None, reading.history, report, reading.choice
 
 
 def _without_times(standing: FleetStanding | None) -> FleetStanding | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from zkdeployment.base.act import NO_REASON, Act
 from zkdeployment.base.cluster import short
@@ -18,6 +18,9 @@ from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import APART, Key, Record
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.records import CommitSummary
+
+if TYPE_CHECKING:
+    from zkdeployment.strategies.state import RolloutState
 
 #: The trailer of a commit that rolls back a promotion: its value is the revision from which the commit leads away.
 PROMOTION_ROLLBACK_TRAILER = "Rolls-Back-Promotion"
@@ -168,7 +171,8 @@ class PromotionEntry(Record):
     """A promotion in the history; ``reached`` is when each fleet had converged at the revision.
 
     ``result`` is the value of a ``RolloutProgressState``. ``rolls_back`` is the revision from which a rollback
-    leads away. Times are in seconds since the epoch.
+    leads away. ``chosen`` is who chose the revision and why, empty for the tip of the main branch. Times are in
+    seconds since the epoch.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -182,6 +186,7 @@ class PromotionEntry(Record):
     result: str = ""
     reached: Mapping[str, float] = field(default_factory=dict)
     rolls_back: str = ""
+    chosen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,27 @@ class MainCommits(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Choice(Record):
+    """The commit of the main branch from which promotions run in place of the tip, by the act of an operator.
+
+    ``main`` is the tip at the time of the act: a rollback that is committed later ends the choice.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    act: Annotated[Act, Key(flat=True)]
+    revision: str = ""
+    main: str = ""
+
+    def __str__(self) -> str:
+        return f"promotions run from {short(self.revision)}, {self.authorship}"
+
+    @property
+    def authorship(self) -> str:
+        """Who chose the commit, and why."""
+        return f"chosen by {self.act.by}: {self.act.reason or NO_REASON}"
+
+
+@dataclass(frozen=True, slots=True)
 class PromoterReport(Record):
     """The last report of the leading promoter; ``time`` is in seconds since the epoch.
 
@@ -259,3 +285,19 @@ class PromoterReport(Record):
     main: str | None = None
     problem: str = ""
     waiting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionRecords:
+    """The records of promoters and operators at one moment.
+
+    ``state`` is the newest promotion. ``standings`` are keyed by fleet, ``history`` has the newest one first.
+    ``choice`` is the commit from which promotions run, if an operator chose one.
+    """
+
+    state: RolloutState | None = None
+    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
+    orders: FleetOrders = FleetOrders()
+    history: tuple[PromotionEntry, ...] = ()
+    report: PromoterReport | None = None
+    choice: Choice | None = None

@@ -14,6 +14,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import utc_text
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import RESTART, Facts
+from zkdeployment.base.text import listing
 from zkdeployment.promotion.records import (
     BranchMove,
     BranchTip,
@@ -31,7 +32,7 @@ from zkdeployment.strategies.progress import dismiss, has_failed, withdraw
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutFacts, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import Group, Selector, Strategy, is_open, members, next_opening
-from zkdeployment.strategies.views import rollout_state
+from zkdeployment.strategies.views import RolloutProgressState, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
     from zkdeployment.promotion.records import MainCommits
 
 
+#: The fleets that a sentence names.
+_NAMED = 5
+
+#: The results in the history of promotions that did not succeed.
+FAILED_RESULTS = frozenset(
+    state.value
+    for state in (RolloutProgressState.FAILED, RolloutProgressState.PARTIAL, RolloutProgressState.ABORTED)
+)
+
 #: Seconds between two records of the time at which a service last answered, if nothing else has changed.
 _SEEN_AGAIN = 30.0
 
@@ -49,6 +59,7 @@ _SEEN_AGAIN = 30.0
 class MainBranch:
     """The main branch at one moment, compared with the newest promotion.
 
+    ``tip`` is the commit from which promotions run, another one than the tip if an operator chose it.
     ``has_promoted`` is whether the branch contains the revision of that promotion, true without a promotion.
     ``rollback`` is the newest commit after that revision that rolls back a promotion.
     """
@@ -337,13 +348,44 @@ def pinned_revision(standing: FleetStanding, commits: MainCommits, named: str) -
             raise RefusedError(f"the fleet {name} has no branch yet; name the REVISION to which it is pinned")
         return tip
     revision = commits.find(named)
-    if tip is not None and tip != revision and commits.contains(tip, revision):
+    if _is_newer(standing, revision, commits):
         raise RefusedError(
             f"{short(revision)} is older than {short(tip)}, to which the branch of {name} points, and a pin moves"
             f" no branch back; pin the fleet to {short(tip)}, or go back with 'zkdeployment promote rollback"
             f" {short(revision)}'"
         )
     return revision
+
+
+def choice_hazards(
+    revision: str,
+    commits: MainCommits,
+    standings: Collection[FleetStanding],
+    history: Iterable[PromotionEntry],
+) -> tuple[str, ...]:
+    """Return clauses on what a person has to know before promotions run from a commit: why they may be in vain."""
+    newer = [each.name for each in standings if _is_newer(each, revision, commits)]
+    last = next((entry for entry in history if entry.revision == revision), None)
+    hazards = []
+    if newer:
+        hazards.append(
+            f"a step back: {listing(newer, _NAMED)} {'has' if len(newer) == 1 else 'have'} a newer commit and"
+            f" keep{'s' if len(newer) == 1 else ''} it, because a promotion moves no branch back; to go back, run"
+            f" 'zkdeployment promote rollback {short(revision)}'"
+        )
+    if last is not None and last.result in FAILED_RESULTS:
+        hazards.append(f"promotion {last.id} of {short(revision)} ended before: {last.result}")
+    hazards += [
+        f"{each.name} refuses {short(revision)}: {each.problem}"
+        for each in standings
+        if each.state is FleetState.REFUSED and each.tip == revision
+    ]
+    return tuple(hazards)
+
+
+def _is_newer(fleet: FleetStanding, revision: str, commits: MainCommits) -> bool:
+    """Whether the branch of a fleet contains a revision and further commits."""
+    return fleet.tip is not None and fleet.tip != revision and commits.contains(fleet.tip, revision)
 
 
 def absent_since(before: FleetStanding | None, now: float) -> float:

@@ -7,7 +7,7 @@ that of a rollout. Each promotion has an entry in the history, which keeps the l
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -16,14 +16,16 @@ from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.promotion.records import (
+    Choice,
     FleetOrders,
     FleetStanding,
     MainCommits,
     Pin,
     PromoterReport,
     PromotionEntry,
+    PromotionRecords,
 )
-from zkdeployment.promotion.rules import pinned_revision
+from zkdeployment.promotion.rules import choice_hazards, pinned_revision
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import (
@@ -50,34 +52,30 @@ WITHHELD = f"{paths.PROMOTION}/withheld"
 PINS = f"{paths.PROMOTION}/pins"
 REPORT = f"{paths.PROMOTION}/report"
 COMMITS = f"{paths.PROMOTION}/commits"
+CHOICE = f"{paths.PROMOTION}/choice"
 
 #: The entries of the history that are kept.
 HISTORY_LIMIT = 100
 
-#: The nodes above the orders about fleets. Each order gives its node a new version.
-_ORDERS = (WITHHELD, PINS)
+#: The nodes of the orders of operators. Each order gives its node a new version.
+_ORDERS = (WITHHELD, PINS, CHOICE)
 
 _NODES = (paths.PROMOTION, paths.PROMOTIONS, HISTORY, *_ORDERS)
 
 
 @dataclass(frozen=True, slots=True)
-class PromotionSnapshot:
-    """The records of promotions at one moment.
+class PromotionSnapshot(PromotionRecords):
+    """The records of promotions as a promoter needs them.
 
-    ``state`` is the newest promotion, ``version`` that of its node; ``acts`` are the acts that the state does not
-    contain yet, ``guard`` fails a transaction if there are more acts or orders. ``last_sequence`` is the highest
-    sequence of any promotion. ``standings`` are keyed by fleet. ``history`` has the newest one first.
+    ``version`` is that of the node of the newest promotion; ``acts`` are the acts that its state does not contain
+    yet, ``guard`` fails a transaction if there are more acts or orders. ``last_sequence`` is the highest sequence
+    of any promotion.
     """
 
-    state: RolloutState | None = None
     version: int = 0
     acts: tuple[RolloutAct, ...] = ()
     guard: tuple[Check, ...] = ()
     last_sequence: int = 0
-    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
-    orders: FleetOrders = FleetOrders()  # noqa: RUF009  it cannot be changed
-    history: tuple[PromotionEntry, ...] = ()
-    report: PromoterReport | None = None
 
 
 # Reading
@@ -117,6 +115,7 @@ def read_promotion(
         orders=read_orders(session, watch_orders),
         history=history,
         report=record_of(session.get(REPORT, watch), PromoterReport),
+        choice=choice_of(session.get(CHOICE, watch_orders)),
     )
 
 
@@ -148,6 +147,11 @@ def _ordered(session: Session, place: str, watch: Callable[[object], None] | Non
     names = sorted(session.children(place, watch) or ())
     nodes = session.get_many(f"{place}/{name}" for name in names)
     return ((unquote(name), node.properties) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def choice_of(node: Node | None) -> Choice | None:
+    """Return the commit that an operator chose; ``None`` if promotions run from the tip of the main branch."""
+    return Choice.from_json(node.properties) if node is not None and node.data else None
 
 
 def read_commits(session: Session) -> MainCommits:
@@ -261,6 +265,45 @@ def pin(session: Session, fleet: str, act: Act, *, revision: str = "", until: fl
     return made[0]
 
 
+def choose(session: Session, revision: str, act: Act, *, confirmed: bool = False) -> Choice:
+    """Let promotions run from a commit of the main branch until ``follow``, and return the choice.
+
+    Raises ``RefusedError`` if the main branch does not contain the commit, if it is chosen already, and for
+    hazards unless they are ``confirmed``.
+    """
+    _ensure(session)
+    made: list[Choice] = []
+
+    def operations() -> Iterable[Operation]:
+        commits, before = read_commits(session), session.get(CHOICE)
+        found, present = commits.find(revision), choice_of(before)
+        if present is not None and present.revision == found:
+            raise RefusedError(f"{present} already")
+        hazards = choice_hazards(found, commits, read_standings(session).values(), read_history(session))
+        if hazards and not confirmed:
+            raise RefusedError(
+                f"{'; '.join(hazards)}; to promote the commit nevertheless, confirm that: --confirm"
+            )
+        made[:] = [Choice(act, found, commits.commits[0].commit.id)]
+        version = 0 if before is None else before.version
+        return Set(CHOICE, encode(made[0].to_json()), version), recording(session, act)
+
+    commit_afresh(session, operations, f"run promotions from {revision}")
+    return made[0]
+
+
+def follow(session: Session, act: Act) -> None:
+    """Let promotions run from the tip of the main branch; raises ``RefusedError`` if they do already."""
+
+    def operations() -> Iterable[Operation]:
+        before = session.get(CHOICE)
+        if before is None or choice_of(before) is None:
+            raise RefusedError("promotions run from the tip of the main branch already: no other commit is chosen")
+        return Set(CHOICE, b"", before.version), recording(session, act)
+
+    commit_afresh(session, operations, "follow the main branch")
+
+
 def unpin(session: Session, fleet: str, act: Act) -> None:
     """End the pin of a fleet; raises ``RefusedError`` if the fleet is not pinned."""
 
@@ -333,8 +376,11 @@ class PromoterStore:
                 self.lead.commit("pins", Delete(f"{PINS}/{name}", node.version))
                 get_logger().info("pin-ended", branch=unquote(name))
 
-    def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
-        """Make a promotion the newest one, with its entry in the history."""
+    def begin(self, state: RolloutState, entry: PromotionEntry, *, ends_choice: bool = False) -> None:
+        """Make a promotion the newest one, with its entry in the history; it may end the choice of another commit.
+
+        Raises ``ConflictError`` if there is an order that ``snapshot`` did not read.
+        """
         path, directory = self._paths(state)
         above = self._session.get(paths.PROMOTIONS)
         self.lead.commit(
@@ -343,6 +389,8 @@ class PromoterStore:
             Create(directory),
             Create(_history_path(state.id), pack(entry.to_json())),
             Set(paths.PROMOTIONS, encode({"current": state.id}), 0 if above is None else above.version),
+            *(check for check in self._guard if check.path in _ORDERS),
+            *((Set(CHOICE, b""),) if ends_choice else ()),
         )
 
     def record(self, state: RolloutState, entry: PromotionEntry) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import Act, ActRight, given_end
+from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.promotion import store
-from zkdeployment.promotion.rules import pinned_revision
+from zkdeployment.promotion.rules import choice_hazards, pinned_revision
 from zkdeployment.promotion.views.fleets import describe_stopped, with_orders
 from zkdeployment.service.act import Actor, EmergencyAct, PlannedAct, RecordedAct, Visit, given
 from zkdeployment.service.acts import OperatorAct
@@ -20,8 +21,7 @@ from zkdeployment.strategies.strategy import MemberKind
 if TYPE_CHECKING:
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.feed import PromotionReading
-    from zkdeployment.promotion.records import FleetStanding, Pin
-    from zkdeployment.promotion.store import PromotionSnapshot
+    from zkdeployment.promotion.records import Choice, FleetStanding, MainCommit, Pin, PromotionRecords
     from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.views import GroupStatus
 
@@ -57,7 +57,7 @@ def _reading(visit: Visit) -> PromotionReading:
     return visit.adapters.feed.snapshot().reading.of(PROMOTION_PART)
 
 
-def _stopped(found: PromotionReading | PromotionSnapshot, now: float) -> str:
+def _stopped(found: PromotionRecords, now: float) -> str:
     """Return a sentence on the fleets at ALL STOP that take part in promotions."""
     return describe_stopped(with_orders(found.standings.values(), found.orders, now))
 
@@ -339,6 +339,109 @@ class UnpinFleet(_FleetAct):
         return act
 
 
+class _ChoiceAct(OperatorAct["PromotionReading"]):
+    RIGHT = RIGHT
+
+    def read(self, visit: Visit) -> PromotionReading:
+        return _reading(visit)
+
+    def situation(self, found: PromotionReading, visit: Visit) -> str:
+        del visit
+        return "" if found.choice is None else str(found.choice)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenCommit:
+    """The commit from which promotions run."""
+
+    act: RecordedAct
+    revision: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFrom(_ChoiceAct):
+    """Promote a commit of the main branch in place of its tip; newer commits wait."""
+
+    NAME = "promotion-run-from"
+    BUTTON = "Promote this commit"
+    PATH = "promotion/run-from"
+    OPERATION = "run_promotions_from"
+    REQUEST = """A commit of the main branch, whose id may be shortened.
+
+With ``confirm``, the commit is promoted although fleets have a newer one and keep it, or although it was refused
+or failed before."""
+    ANSWER = ChosenCommit
+
+    revision: str = given(least=4, most=64, pattern="^[0-9a-f]{4,64}$", hidden=True)
+    confirm: bool = given(
+        default=False,
+        label="Promote it nevertheless",
+        explanation="Needed if fleets have a newer commit, or if the commit was refused or failed before.",
+    )
+
+    def _found(self, found: PromotionReading) -> MainCommit:
+        revision = found.commits.find(self.revision)
+        return next(each for each in found.commits.commits if each.commit.id == revision)
+
+    def title(self, found: PromotionReading) -> str:
+        return f"{self.BUTTON}: {short(self.revision)}" if not self.objection(found) else self.BUTTON
+
+    def objection(self, found: PromotionReading) -> str:
+        try:
+            chosen = self._found(found).commit.id
+        except RefusedError as error:
+            return f"{error}."
+        already = found.choice is not None and found.choice.revision == chosen
+        return f"{found.choice} already." if already else ""
+
+    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
+        if self.objection(found):
+            return ()
+        commit, state = self._found(found).commit, found.state
+        hazards = choice_hazards(commit.id, found.commits, found.standings.values(), found.history)
+        first = "The commit goes to the first group"
+        if state is not None and state.ended is None:
+            first = f"After promotion {state.id} of {short(state.revision)}, the commit goes to the first group"
+        return (
+            f"The commit is {short(commit.id)} by {commit.author}: {commit.subject}.",
+            f"{first}, and then from group to group.",
+            "Newer commits wait until promotions follow the main branch again, or until a rollback is committed.",
+            *(f"{hazard[:1].upper()}{hazard[1:]}." for hazard in hazards),
+        )
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Choice:
+        """Choose the commit; raises what ``store.choose`` raises."""
+        words = f"run promotions from {self.revision}{' --confirm' if self.confirm else ''}"
+        act = actor.record(self, words)
+        return store.choose(adapters.session, self.revision, act, confirmed=self.confirm)
+
+    @classmethod
+    def answer(cls, outcome: Choice) -> ChosenCommit:
+        return ChosenCommit(RecordedAct.of(outcome.act), outcome.revision)
+
+
+class FollowMain(_ChoiceAct):
+    """Promote the tip of the main branch again, in place of a chosen commit."""
+
+    NAME = "promotion-follow"
+    BUTTON = "Follow the main branch"
+    PATH = "promotion/follow"
+    OPERATION = "follow_main"
+
+    def objection(self, found: PromotionReading) -> str:
+        return "" if found.choice is not None else "Promotions follow the main branch already."
+
+    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
+        del found
+        return ("The newest commit of the main branch is promoted as soon as the present promotion has ended.",)
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
+        """End the choice; raises ``RefusedError`` if no commit is chosen."""
+        act = actor.record(self, "follow the main branch with promotions")
+        store.follow(adapters.session, act)
+        return act
+
+
 ACTS: tuple[type[PlannedAct[Any]], ...] = (
     PromoteFleets,
     FailFleets,
@@ -349,12 +452,24 @@ ACTS: tuple[type[PlannedAct[Any]], ...] = (
     ReleaseFleet,
     PinFleet,
     UnpinFleet,
+    RunFrom,
+    FollowMain,
 )
 
 
-def promotion_acts(state: RolloutState) -> tuple[ActLink, ...]:
+def promotion_acts(found: PromotionReading) -> tuple[ActLink, ...]:
     """Return the acts that the newest promotion accepts now; those of groups are in ``group_acts``."""
-    return directive_links((ResumePromotion, PausePromotion, AbortPromotion), state, PAGE)
+    acts = (ResumePromotion, PausePromotion, AbortPromotion)
+    return (
+        *(() if found.state is None else directive_links(acts, found.state, PAGE)),
+        *(() if found.choice is None else (FollowMain().link(FollowMain.BUTTON, "primary", PAGE),)),
+    )
+
+
+def commit_acts(found: PromotionReading, revision: str) -> tuple[ActLink, ...]:
+    """Return the act that promotes a commit of the main branch, unless promotions run from it already."""
+    act = RunFrom(revision=revision)
+    return () if act.objection(found) else (act.link("Promote", "", PAGE, revision=revision),)
 
 
 def group_acts(state: RolloutState, group: GroupStatus) -> tuple[ActLink, ...]:

@@ -78,6 +78,15 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
             assert f"Pinned to {commit[:12]} until " in browser.get("/fleets").text
             form = follow(browser, browser.get("/fleets"), "Unpin", of="eu-1")
             assert submit(browser, form, "Unpin", {"reason": "it is over"}).status_code == 303
+            assert 'aria-label="Promotion of' in browser.get("/fleets").text
+            form = follow(browser, browser.get("/fleets"), "Promote", of=commit[:12])
+            assert f"The commit is {commit[:12]} by " in form.text
+            assert submit(browser, form, "Promote this commit", {"reason": "stay"}).status_code == 303
+            page = browser.get("/fleets").text
+            assert f"Promotions run from {commit[:12]}, chosen by ann: stay; newer commits wait until" in page
+            assert browser.get("/api/v1/fleets").json()["choice"]["revision"] == commit
+            form = follow(browser, browser.get("/fleets"), "Follow the main branch")
+            assert submit(browser, form, "Follow the main branch", {"reason": "go on"}).status_code == 303
             early = follow(browser, browser.get("/fleets"), "Promote", of="rest")
             form = follow(browser, browser.get("/fleets"), "Pause the promotion")
             assert submit(browser, form, "Pause the promotion", {"reason": "look"}).status_code == 303
@@ -99,6 +108,8 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
         "withhold fleet us-2",
         f"pin fleet eu-1 {commit[:9]} until 2h",
         "unpin fleet eu-1",
+        f"run promotions from {commit}",
+        "follow the main branch with promotions",
         "promotion pause",
         "promotion resume",
         "promotion promote rest",

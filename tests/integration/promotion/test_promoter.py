@@ -328,6 +328,57 @@ def test_a_pin_behind_the_branch_is_named_and_moves_nothing(fleets):
     assert fleets.branches() == {"eu-1": last, "us-1": newer, "us-2": last}
 
 
+def choose(fleets, commit):
+    return store.choose(fleets.session, commit, Act("op", "run promotions from", "why", 1.0))
+
+
+def test_a_rollback_ends_the_choice_of_a_commit_unless_it_was_there_before(fleets):
+    good = fleets.push(CANARY, REST, tree="/good")
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["us-1"].stays = good
+        bad = fleets.change("/bad")
+        running.until(lambda: fleets.branch("eu-1") == bad, "the canary has the revision")
+        middle = fleets.change("/middle")
+        newer = fleets.change("/newer")
+        running.until(lambda: fleets.records.report.main == newer, "the promoter has read the commits")
+        choose(fleets, middle)
+        fleets.fleets["us-1"].stays = None
+        running.until_ended(middle)
+        running.cycles()
+        assert set(fleets.branches().values()) == {middle}
+        rollback = fleets.change("/good", message=rollback_of(bad, good))
+        running.until_ended(rollback)
+        assert fleets.records.choice is None
+        after, last = fleets.change("/after"), fleets.change("/last")
+        running.until_ended(last)
+        assert after
+    assert [entry.chosen for entry in fleets.records.history if entry.revision == middle] == ["chosen by op: why"]
+    assert set(fleets.branches().values()) == {last}
+
+
+def test_a_chosen_commit_that_main_has_lost_is_not_promoted(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["eu-1"].refusals = ("no package",)
+        lost = fleets.change("/lost")
+        running.until_ended(lost)
+        fleets.act(Directive.RESUME)
+        clone = fleets.repository.clone
+        clone.git("reset", "--quiet", "--hard", good)
+        store.choose(fleets.session, lost, Act("op", "run promotions from", "why", 1.0), confirmed=True)
+        other = clone.commit({"tree.zk": "/other"})
+        clone.git("push", "--quiet", "--force", "origin", "main")
+        fleets.fleets["eu-1"].refusals = ()
+        running.until(lambda: "the main branch has lost it" in fleets.records.report.problem, "it is reported")
+        running.cycles()
+        assert set(fleets.branches().values()) == {good}
+        store.follow(fleets.session, Act("op", "follow", "why", 2.0))
+        running.until_ended(other)
+    assert set(fleets.branches().values()) == {other}
+
+
 def test_a_service_that_lies_about_its_commit_is_no_success(fleets):
     commit = fleets.push(CANARY, REST)
     liar = {
@@ -593,6 +644,34 @@ def test_a_successor_respects_a_pin_that_came_after_the_death_of_its_predecessor
     expected = newer if death == "after:push" else good
     assert fleets.branches() == {"eu-1": newer, "us-1": expected, "us-2": newer}
     assert [*fleets.records.orders.pins] == ["fleets/us-1"]
+
+
+@pytest.mark.parametrize("death", ["before:begin", "after:begin", "after:record", "before:push", "after:push"])
+def test_a_successor_promotes_a_chosen_commit_after_the_death_of_its_predecessor(fleets, death):
+    good = fleets.push(staged_group("all"))
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["eu-1"].state = FleetState.ROLLING_OUT
+        middle = fleets.change("/middle")
+        running.until(lambda: fleets.branch("eu-1") == middle, "the fleets have the revision")
+        chosen, newer = fleets.change("/chosen"), fleets.change("/newer")
+        running.until(lambda: fleets.records.report.main == newer, "the promoter has read the commits")
+        choose(fleets, chosen)
+    fleets.fleets["eu-1"].state = None
+
+    def die(place):
+        state = fleets.records.state
+        begins = state.ended is not None or state.revision == chosen
+        if place == death and begins:
+            raise KilledError
+
+    with fleets.promoter(die) as dying, pytest.raises(KilledError):
+        dying.cycles(40)
+    with fleets.promoter() as successor:
+        successor.until_ended(chosen)
+        successor.cycles()
+    assert set(fleets.branches().values()) == {chosen}
+    assert [entry.revision for entry in fleets.records.history] == [chosen, middle, good]
 
 
 @pytest.mark.nightly

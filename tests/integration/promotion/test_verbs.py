@@ -291,3 +291,46 @@ def test_no_promotion_passes_a_pin_until_it_ends(run, fleets):
         assert run("promote", "unpin", "us-1", "--reason", "why")[0] == 3
     acts = [act.what for act in read_acts(fleets.session)]
     assert acts == ["pin fleet us-1 until 3d", "unpin fleet us-1"]
+
+
+def test_a_chosen_commit_is_promoted_and_newer_ones_wait(run, fleets):
+    first = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(first)
+        code, _, err = run("promote", "run-from", "abcdef", "--reason", "why")
+        assert (code, "the main branch does not contain abcdef" in err) == (3, True)
+        fleets.fleets["eu-1"].state = FleetState.ROLLING_OUT
+        second = fleets.change("/second")
+        running.until(lambda: fleets.branch("eu-1") == second, "the canary has the revision")
+        third = fleets.change("/third")
+        fourth = fleets.change("/fourth")
+        running.until(lambda: fleets.records.report.main == fourth, "the promoter has read the commits")
+        code, _, err = run("promote", "run-from", first[:9], "--reason", "why")
+        assert (code, "a step back: eu-1 has a newer commit and keeps it" in err) == (3, True)
+        code, out, err = run("promote", "run-from", third[:9], "--reason", "an audit")
+        words = f"promotions run from {third[:12]}, chosen by ann@adm1: an audit"
+        assert (code, out) == (0, f"{words}\n")
+        assert f"promotion 2-1 of {second[:12]} ends first" in err
+        assert run("promote", "run-from", third, "--reason", "why")[0] == 3
+        fleets.fleets["eu-1"].state = None
+        running.until_ended(third)
+        running.cycles()
+        assert set(fleets.branches().values()) == {third}
+        waits = f"{words}; newer commits wait until 'zkdeployment promote follow'"
+        for verb in (["fleets"], ["fleets", "why", "eu-1"], ["promote", "show"]):
+            assert waits in " ".join(run(*verb)[1].split())
+        chosen = [entry.chosen for entry in fleets.records.history]
+        assert chosen == ["chosen by ann@adm1: an audit", "", ""]
+        assert run("promote", "follow", "--reason", "it is over")[0] == 0
+        running.until_ended(fourth)
+        assert run("promote", "follow", "--reason", "it is over")[0] == 3
+        fleets.fleets["eu-1"].refusals = ("no package hello",)
+        bad = fleets.change("/bad")
+        running.until_ended(bad)
+        running.until(lambda: fleets.records.report.main == bad, "the promoter has read the commit")
+        code, _, err = run("promote", "run-from", bad[:9], "--reason", "why")
+        assert (code, f"of {bad[:12]} ended before: failed" in err) == (3, True)
+        code, _, err = run("promote", "run-from", third[:9], "--confirm", "--reason", "to bring us-3 there")
+        assert code == 0
+        running.until_ended(third)
+        assert set(fleets.branches().values()) == {fourth}, "no branch moves back"

@@ -12,6 +12,7 @@ from zkdeployment.fleet.views.history import delivery_figures
 from zkdeployment.promotion.acts import WayBack, way_back
 from zkdeployment.promotion.feed import PROMOTION_PART, PromotionReading
 from zkdeployment.promotion.records import (
+    Choice,
     FleetOrders,
     FleetStanding,
     FleetState,
@@ -21,17 +22,20 @@ from zkdeployment.promotion.records import (
     PromoterReport,
     PromotionEntry,
 )
-from zkdeployment.promotion.rules import rollback_strategy
+from zkdeployment.promotion.rules import choice_hazards, rollback_strategy
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
+    FollowMain,
     PausePromotion,
     PinFleet,
     PromoteFleets,
     ReleaseFleet,
     ResumePromotion,
+    RunFrom,
     UnpinFleet,
     WithholdFleet,
+    commit_acts,
     fleet_acts,
     group_acts,
     promotion_acts,
@@ -89,7 +93,7 @@ def line(number):
 
 
 def status(found):
-    return fleets_status(found.standings.values(), found.orders, found.state, found.report, found.promoter, NOON)
+    return fleets_status(found, found.promoter, NOON)
 
 
 @pytest.fixture
@@ -151,7 +155,7 @@ class TestTheExplanationOfAFleet:
             f"branch fleets/eu is at {commit(1)[:12]}, 2 commits behind the main branch",
             "problem: disk full",
             f"withheld: {WITHHELD}; 'zkdeployment promote release eu' ends that",
-            "promoter: no promoter runs, so nothing is promoted; start zkdeployment-promoter",
+            "no promoter runs, so nothing is promoted; start zkdeployment-promoter",
             "the next promotion waits: a freeze",
         ]
 
@@ -205,7 +209,7 @@ class TestThePage:
 
     def test_the_history_of_a_revision_has_the_fleets_in_the_order_in_which_it_reached_them(self):
         found = entry(1, committed=NOON - HOUR, reached={"b": NOON, "a": NOON - 60})
-        view = revision_view(reading(standing("a"), standing("c")), found, NOON)
+        view = revision_view(reading(standing("a"), standing("c")), found, NOON, PageActs())
         assert [(fleet.name, fleet.href, fleet.took) for fleet in view.reached] == [
             ("a", "https://a", "59 min"),
             ("b", "", "1 h"),
@@ -326,13 +330,15 @@ class TestTheWaysOfRevisions:
 class TestTheCourseOfAPromotion:
     def test_the_fleets_that_were_reached_are_drawn_over_time(self):
         times = {name: NOON + 100.0 * number for number, name in enumerate("abcd", 1)}
-        view = revision_view(reading(standing("e")), entry(1, begun=NOON, reached=times), NOON)
+        view = revision_view(reading(standing("e")), entry(1, begun=NOON, reached=times), NOON, PageActs())
         assert view.course == "M0 100H100.0V80.0H200.0V60.0H300.0V40.0H400.0V20.0V100Z"
         words = "4 of 5 fleets: the first after 1 min, half of them after 3 min, the last after 6 min"
         assert view.course_words == words
 
     def test_two_fleets_need_no_plot(self):
-        view = revision_view(reading(), entry(1, begun=NOON, reached={"a": NOON + 1, "b": NOON + 2}), NOON)
+        view = revision_view(
+            reading(), entry(1, begun=NOON, reached={"a": NOON + 1, "b": NOON + 2}), NOON, PageActs()
+        )
         assert (view.course, view.course_words) == ("", "")
 
 
@@ -410,7 +416,7 @@ class TestTheActs:
             assert act.objection(None) == "There is no promotion at present."
 
     def test_a_promotion_under_way_can_be_paused_and_aborted(self, under_way):
-        assert [link.label for link in promotion_acts(under_way.state)] == [
+        assert [link.label for link in promotion_acts(under_way)] == [
             "Pause the promotion",
             "Abort the promotion",
         ]
@@ -462,6 +468,51 @@ class TestTheActs:
         found = reading(standing("eu", tip=commit(2)), commits=line(3))
         said = PinFleet(fleet="eu", revision=named).objection(found)
         assert (said.startswith(objection), bool(said)) == (True, bool(objection))
+
+    @pytest.mark.parametrize(
+        ("number", "hazard"),
+        [
+            (
+                1,
+                "a step back: eu, us have a newer commit and keep it, because a promotion moves no branch",
+            ),
+            (2, "promotion 2-1 of 000000000000 ended before: failed"),
+            (3, "us refuses 000000000000: no package hello"),
+            (4, ""),
+        ],
+    )
+    def test_a_person_is_told_why_a_chosen_commit_may_be_in_vain(self, number, hazard):
+        us = standing("us", FleetState.REFUSED, tip=commit(3), problem="no package hello")
+        found = reading(
+            standing("eu", tip=commit(2)), us, commits=line(4), history=(entry(3, ""), entry(2, "failed"))
+        )
+        hazards = choice_hazards(commit(number), found.commits, found.standings.values(), found.history)
+        assert any(each.startswith(hazard) for each in hazards) is bool(hazard)
+        shown = RunFrom(revision=commit(number)).consequences(found)
+        assert [f"{each[:1].upper()}{each[1:]}." for each in hazards] == [*shown[3:]]
+
+    def test_a_commit_is_chosen_once_and_the_choice_ends_once(self):
+        choice = Choice(Act("ann", "run promotions from 3", "an audit", NOON), commit(3), commit(4))
+        found = reading(standing("eu"), commits=line(4), choice=choice)
+        words = "promotions run from 000000000000, chosen by ann: an audit"
+        assert str(choice) == words
+        assert RunFrom(revision=commit(3)).objection(found) == f"{words} already."
+        assert RunFrom(revision="ffff").objection(found).startswith("the main branch does not contain ffff")
+        assert [commit_acts(found, commit(number)) == () for number in (2, 3, 9)] == [False, True, True]
+        assert FollowMain().objection(found) == ""
+        assert FollowMain().objection(reading()) == "Promotions follow the main branch already."
+        assert [link.label for link in promotion_acts(found)] == ["Follow the main branch"]
+
+    def test_all_presentations_say_the_same_about_a_choice(self):
+        choice = Choice(Act("ann", "run promotions from 3", "an audit", NOON), commit(3), commit(4))
+        found = reading(standing("us"), choice=choice)
+        words = f"{choice}; newer commits wait until 'zkdeployment promote follow'"
+        shown = status(found)
+        assert words in shown.remarks
+        assert words in explain_fleet(shown.fleets[0], shown, None, NOON)
+        assert f"P{words[1:]}." in fleets_view(found, NOON, PageActs()).remarks
+        (event,) = PROMOTION_PART.events(reading(standing("us")), found)
+        assert str(choice) in event.to_json()["words"]
 
     def test_a_pin_ends_at_its_time(self):
         pin = Pin(Act("ann", "pin", "an audit", NOON), commit(1), NOON + HOUR)

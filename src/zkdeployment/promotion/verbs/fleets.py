@@ -61,10 +61,8 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
         emit(status.to_json(), output, schema="fleets")
     else:
         console_for(stderr=False).print(_table(status, time.time()), soft_wrap=True)
-        for line in filter(None, (status.sentence, status.problem)):
+        for line in filter(None, (status.sentence, *status.remarks)):
             echo(line)
-        if status.waiting:
-            echo(f"the next promotion waits: {status.waiting}")
     raise click.exceptions.Exit(0 if status.converged else _NOT_CONVERGED)
 
 
@@ -72,9 +70,7 @@ def _read(connection: Servers) -> tuple[PromotionSnapshot, FleetsStatus]:
     """Return all records and the fleets; raises ``NotFoundError`` if no fleets are known."""
     with open_operator(connection) as operator:
         found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
-    status = fleets_status(
-        found.standings.values(), found.orders, found.state, found.report, promoter, time.time()
-    )
+    status = fleets_status(found, promoter, time.time())
     if not status.fleets:
         raise NotFoundError(f"there are no fleets: {status.problem or 'the promoter has not read them yet'}")
     return found, status

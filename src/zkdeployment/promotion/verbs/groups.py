@@ -13,6 +13,7 @@ _BACK = ".promotion.verbs.promote"
 _PROMOTE_VERBS = {
     "abort": LazyVerb(_DIRECT, "End the promotion as failed.", "abort"),
     "fail": LazyVerb(_DIRECT, "Fail a group whose metrics wait for data.", "fail"),
+    "follow": LazyVerb(_DIRECT, "Promote the tip of main again.", "follow"),
     "pause": LazyVerb(_DIRECT, "Promote to no further fleets.", "pause"),
     "pin": LazyVerb(_DIRECT, "Promote nothing to a fleet beyond a revision.", "pin"),
     "promote": LazyVerb(_DIRECT, "Let a group begin that waits to be promoted.", "promote"),
@@ -21,6 +22,7 @@ _PROMOTE_VERBS = {
     "resume": LazyVerb(_DIRECT, "Continue a paused promotion, or try a failed one again.", "resume"),
     "rollback": LazyVerb(_BACK, "Commit an earlier revision to main, for the bad fleets first.", "rollback"),
     "run": LazyVerb(".promotion.program", "Run a promoter in the foreground.", "run"),
+    "run-from": LazyVerb(_DIRECT, "Promote a commit in place of the tip of main.", "run_from"),
     "show": LazyVerb(_DIRECT, "Show the groups and fleets of the newest promotion.", "show"),
     "unpin": LazyVerb(_DIRECT, "Let promotions beyond its pin reach a fleet again.", "unpin"),
     "withhold": LazyVerb(_DIRECT, "Promote nothing to a fleet until it is released.", "withhold"),

@@ -24,11 +24,13 @@ from zkdeployment.promotion.store import read_history, read_orders, read_promoti
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
+    FollowMain,
     PausePromotion,
     PinFleet,
     PromoteFleets,
     ReleaseFleet,
     ResumePromotion,
+    RunFrom,
     UnpinFleet,
     WithholdFleet,
 )
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.base.act import Act
-    from zkdeployment.promotion.records import FleetStanding, Pin
+    from zkdeployment.promotion.records import Choice, FleetStanding, Pin
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.servers import Servers
 
@@ -69,11 +71,7 @@ def show(connection: Servers, watch: bool, output: str) -> None:
 
         def look() -> RolloutStatus:
             found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
-            seen[:] = [
-                fleets_status(
-                    found.standings.values(), found.orders, found.state, found.report, promoter, time.time()
-                )
-            ]
+            seen[:] = [fleets_status(found, promoter, time.time())]
             resets[:] = [waiting_for_reset(seen[0].fleets, found.state)]
             if found.state is None:
                 raise RefusedError(_missing(seen[0]))
@@ -83,11 +81,10 @@ def show(connection: Servers, watch: bool, output: str) -> None:
             body = status.to_json()
             del body["coordinator"], body["strategy"]
             facts = seen[0].to_json()
-            return {**body, **{key: facts[key] for key in ("promoter", "main", "problem", "waiting")}}
+            return {**body, **{key: facts[key] for key in ("promoter", "main", "problem", "waiting", "choice")}}
 
         def remarks() -> tuple[str, ...]:
-            waiting = f"the next promotion waits: {seen[0].waiting}" if seen[0].waiting else ""
-            return tuple(filter(None, (seen[0].problem, waiting, *resets)))
+            return (*seen[0].remarks, *filter(None, resets))
 
         show_rollout(look, output, body, watch=watch, names={}, kind=MemberKind.FLEET, remarks=remarks)
 
@@ -231,6 +228,47 @@ def unpin(planned: UnpinFleet, _act: Act) -> None:
       zkdeployment promote unpin eu-1 --reason 'the audit is over'
     """
     echo(f"unpinned {planned.fleet}")
+
+
+@act_verb(RunFrom, "run-from", open_operator, shares_adapters=True)
+@click.argument("revision", metavar="REVISION")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Promote REVISION although fleets have a newer commit, or although it failed before.",
+)
+def run_from(_planned: RunFrom, choice: Choice, *, adapters: OperatorAdapters) -> None:
+    """Promote REVISION in place of the tip of the main branch, from the first group on.
+
+    REVISION is one of the last 200 commits of the main branch; its id may be shortened. A promotion under way ends
+    first. Newer commits wait until 'zkdeployment promote follow', or until a rollback is committed to the main
+    branch. No branch moves back: fleets with a newer commit keep it. The exit code is 3 if the main branch lacks
+    REVISION, and without --confirm also if fleets have a newer commit, or if REVISION was refused or has failed.
+
+    \b
+    Example:
+      zkdeployment promote run-from 4f2a91c --reason 'the later commits wait for the audit'
+      zkdeployment promote follow --reason 'the audit is over'
+    """
+    echo(str(choice))
+    state = _present(adapters)
+    if state is not None and state.ended is None and state.revision != choice.revision:
+        under_way = f"promotion {state.id} of {short(state.revision)}"
+        echo(f"{under_way} ends first; 'zkdeployment promote abort' ends it now", err=True)
+    echo("Newer commits wait until 'zkdeployment promote follow'.", err=True)
+
+
+@act_verb(FollowMain, "follow", open_operator)
+def follow(_planned: FollowMain, _act: Act) -> None:
+    """Promote the tip of the main branch again, after 'zkdeployment promote run-from'.
+
+    The exit code is 3 if no other commit is chosen.
+
+    \b
+    Example:
+      zkdeployment promote follow --reason 'the audit is over'
+    """
+    echo("promotions run from the tip of the main branch")
 
 
 _MOST_LOST = 20

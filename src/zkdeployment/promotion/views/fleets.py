@@ -9,7 +9,14 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted, listing
-from zkdeployment.promotion.records import FleetOrders, FleetStanding, FleetState, PromoterReport
+from zkdeployment.promotion.records import (
+    Choice,
+    FleetOrders,
+    FleetStanding,
+    FleetState,
+    PromoterReport,
+    PromotionRecords,
+)
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import describe_rollout, rollout_status
@@ -31,7 +38,7 @@ class FleetsStatus(Record):
 
     ``promoter`` is the leading promoter, ``main`` the tip of the main branch as it last read it, ``problem`` what
     keeps it from its work, ``waiting`` why the next promotion does not begin yet. ``sentence`` sums up the
-    newest promotion.
+    newest promotion. ``choice`` is the commit from which promotions run in place of the tip.
     """
 
     fleets: tuple[FleetStanding, ...]
@@ -40,6 +47,14 @@ class FleetsStatus(Record):
     problem: str = ""
     waiting: str = ""
     sentence: Annotated[str, Key("promotion")] = ""
+    choice: Choice | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on what keeps newer commits from the fleets."""
+        waiting = f"the next promotion waits: {self.waiting}" if self.waiting else ""
+        chosen = f"{self.choice}; newer commits wait until 'zkdeployment promote follow'" if self.choice else ""
+        return tuple(filter(None, (self.problem, chosen, waiting)))
 
     @property
     def converged(self) -> bool:
@@ -50,22 +65,17 @@ class FleetsStatus(Record):
         )
 
 
-def fleets_status(
-    standings: Iterable[FleetStanding],
-    orders: FleetOrders,
-    state: RolloutState | None,
-    report: PromoterReport | None,
-    promoter: str | None,
-    now: float,
-) -> FleetsStatus:
+def fleets_status(found: PromotionRecords, promoter: str | None, now: float) -> FleetsStatus:
     """Return the fleets at ``now``, in seconds since the epoch, the worst first."""
+    state, report = found.state, found.report
     return FleetsStatus(
-        tuple(worst_first(with_orders(standings, orders, now))),
+        tuple(worst_first(with_orders(found.standings.values(), found.orders, now))),
         promoter,
         None if report is None else report.main,
         _problem(report, promoter),
         "" if report is None else report.waiting,
         "" if state is None else promotion_sentence(state, led=promoter is not None),
+        found.choice,
     )
 
 
@@ -133,10 +143,7 @@ def _explanation(
         yield f"{standing.pin}; 'zkdeployment promote unpin {standing.name}' ends that"
     if state is not None:
         yield from _in_promotion(standing, state, now, led=status.promoter is not None)
-    if status.problem:
-        yield f"promoter: {status.problem}"
-    if status.waiting:
-        yield f"the next promotion waits: {status.waiting}"
+    yield from status.remarks
 
 
 def describe_stopped(fleets: Iterable[FleetStanding]) -> str:

@@ -14,6 +14,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
 from zkdeployment.promotion.records import FleetStanding, FleetState, PromotionEntry
+from zkdeployment.promotion.rules import FAILED_RESULTS
 from zkdeployment.promotion.views.fleets import (
     FleetsStatus,
     fleets_status,
@@ -33,16 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.promotion.feed import PromotionReading
+    from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.strategies.state import RolloutState
 
-#: The most fleets on the wall, of fleets that a sentence names, and of promotions in the list and in the strip.
-#: With more than a few fleets on the wall, those that need no attention are small. The page of a promotion has a
-#: plot for more fleets than those.
+#: The most fleets on the wall, of fleets that a sentence names, of promotions in the list and in the strip, and of
+#: commits. With more than a few fleets on the wall, those that need no attention are small. The page of a
+#: promotion has a plot for more fleets than those.
 _MOST_FLEETS = 200
 _FEW_FLEETS = 12
 _NAMED = 5
 _NAMED_APART = 2
 _LISTED = 20
+_COMMITS = 10
 _BARS = 40
 
 #: The width and the greatest height of a bar of the strip.
@@ -53,12 +56,6 @@ _BAR_TONES = {
     "": "deploying",
     RolloutProgressState.SUCCESS.value: "converged",
     RolloutProgressState.SUPERSEDED.value: "behind",
-}
-
-_FAILED = {
-    RolloutProgressState.FAILED.value,
-    RolloutProgressState.PARTIAL.value,
-    RolloutProgressState.ABORTED.value,
 }
 
 _DEFINITIONS = (
@@ -195,7 +192,7 @@ def revision_ways(
                 "" if revision is None else short(revision),
                 "" if entry is None else page(entry.id),
                 "" if entry is None else entry.subject,
-                "" if entry is None else entry.author.partition(" <")[0],
+                "" if entry is None else _without_address(entry.author),
                 tone,
                 state,
                 tuple(
@@ -276,11 +273,12 @@ def _cell(
 
 
 class PageActs(NamedTuple):
-    """The acts that the user is offered: on the promotion, on a group, and on a fleet."""
+    """The acts that the user is offered: on the promotion, on a group, on a fleet and on a commit."""
 
     promotion: tuple[ActLink, ...] = ()
     group: Callable[[GroupStatus], tuple[ActLink, ...]] = lambda _group: ()
     fleet: Callable[[FleetStanding], tuple[ActLink, ...]] = lambda _fleet: ()
+    commit: Callable[[str], tuple[ActLink, ...]] = lambda _commit: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +323,23 @@ class PromotionRow:
     there: str
     took: str
     rolls_back: str
+    chosen: str
+    acts: tuple[ActLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """A commit of the main branch; ``there`` are the fleets at it, ``promotion`` is the page of its promotion."""
+
+    revision: str
+    subject: str
+    author: str
+    committed: Moment | None
+    there: str
+    promotion: str
+    result: str
+    tone: Tone
+    acts: tuple[ActLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +361,7 @@ class FleetsView:
     ways: RevisionWays = RevisionWays()
     picture: RolloutPicture | None = None
     groups: tuple[GroupRow, ...] = ()
+    commits: tuple[CommitRow, ...] = ()
     history: tuple[PromotionRow, ...] = ()
     strip: tuple[StripBar, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -386,9 +402,7 @@ def promotion_page(promotion: str) -> str:
 
 def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> FleetsView:
     """Return the page of all fleets at ``now``, in seconds since the epoch."""
-    fleets = fleets_status(
-        reading.standings.values(), reading.orders, reading.state, reading.report, reading.promoter, now
-    )
+    fleets = fleets_status(reading, reading.promoter, now)
     state = reading.state
     status = None if state is None else rollout_status(state, led=reading.promoter is not None, now=now)
     undecided: tuple[GroupStatus, ...] = ()
@@ -410,7 +424,8 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
         tiles=tuple(card for card in cards if many and card.is_calm),
         more_cards=max(0, len(fleets.fleets) - _MOST_FLEETS),
         ways=revision_ways(reading, status, promotion_page, _link),
-        history=tuple(_row(entry, reading, now) for entry in reading.history[:_LISTED]),
+        commits=tuple(_commit(each.commit, reading, now, acts) for each in reading.commits.commits[:_COMMITS]),
+        history=tuple(_row(entry, reading, now, acts) for entry in reading.history[:_LISTED]),
         strip=_strip(reading.history),
         figures=shown_figures(promotion_deliveries(reading.history), now, _DEFINITIONS),
     )
@@ -464,12 +479,10 @@ def _verdict(
 
 def _remarks(fleets: FleetsStatus, status: RolloutStatus | None, state: RolloutState | None) -> tuple[str, ...]:
     """Return sentences on the obstacles of promotions, and on the way out of them."""
-    remarks = [f"{fleets.problem}."] if fleets.problem else []
-    if fleets.waiting:
-        remarks.append(f"The next promotion waits: {fleets.waiting}.")
+    remarks = [f"{remark[:1].upper()}{remark[1:]}." for remark in fleets.remarks]
     if resets := waiting_for_reset(fleets.fleets, state):
         remarks.append(f"{resets}.")
-    if status is not None and status.state.value in _FAILED:
+    if status is not None and status.state.value in FAILED_RESULTS:
         remarks.append(
             "The next commit begins at the first group again; 'zkdeployment promote rollback' goes back."
         )
@@ -517,28 +530,51 @@ def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageAc
     )
 
 
-def _row(entry: PromotionEntry, reading: PromotionReading, now: float) -> PromotionRow:
-    there = sorted(name for name, fleet in reading.standings.items() if fleet.revision == entry.revision)
+def _commit(commit: CommitSummary, reading: PromotionReading, now: float, acts: PageActs) -> CommitRow:
+    entry = next((each for each in reading.history if each.revision == commit.id), None)
+    row = None if entry is None else _row(entry, reading, now, acts)
+    return CommitRow(
+        revision=short(commit.id),
+        subject=commit.subject,
+        author=_without_address(commit.author),
+        committed=moment(commit.time, now),
+        there=_there(commit.id, reading),
+        promotion="" if row is None else row.href,
+        result="" if row is None else row.result,
+        tone=Tone.UNKNOWN if row is None else row.tone,
+        acts=acts.commit(commit.id),
+    )
+
+
+def _there(revision: str, reading: PromotionReading) -> str:
+    """Return the fleets that have a revision now."""
+    there = sorted(name for name, fleet in reading.standings.items() if fleet.revision == revision)
+    return listing(there) if len(there) <= _NAMED else counted(len(there), "fleet", ",")
+
+
+def _row(entry: PromotionEntry, reading: PromotionReading, now: float, acts: PageActs) -> PromotionRow:
     tones = {state.value: tone for state, tone in ROLLOUT_TONES.items()}
     return PromotionRow(
         id=entry.id,
         href=promotion_page(entry.id),
         revision=short(entry.revision),
         subject=entry.subject,
-        author=_author(entry),
+        author=_without_address(entry.author),
         begun=moment(entry.begun, now),
         tone=tones.get(entry.result, Tone.BUSY),
         result=entry.result or "under way",
         reached=len(entry.reached),
-        there=listing(there) if len(there) <= _NAMED else counted(len(there), "fleet", ","),
+        there=_there(entry.revision, reading),
         took="" if entry.ended is None else age(max(0.0, entry.ended - entry.begun)),
         rolls_back=short(entry.rolls_back) if entry.rolls_back else "",
+        chosen=entry.chosen,
+        acts=acts.commit(entry.revision),
     )
 
 
-def _author(entry: PromotionEntry) -> str:
-    """Return the name of the author without the mail address."""
-    return entry.author.partition(" <")[0]
+def _without_address(author: str) -> str:
+    """Return the name of an author without the mail address."""
+    return author.partition(" <")[0]
 
 
 def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
@@ -555,7 +591,7 @@ def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
             height=max(4, round(_TALLEST * sqrt(took[entry.id] / longest))),
             size=0,
             tone=_BAR_TONES.get(entry.result, "failed"),
-            initials="".join(word[0] for word in _author(entry).split()[:2]).upper(),
+            initials="".join(word[0] for word in _without_address(entry.author).split()[:2]).upper(),
             label=(
                 f"{entry.subject or short(entry.revision)}: {entry.result or 'under way'},"
                 f" {counted(len(entry.reached), 'fleet')} reached, {age(took[entry.id])} after the commit"
@@ -574,7 +610,7 @@ def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
     deliveries = []
     undone = {entry.id for entry in reverted(history)}
     for entry in history:
-        failed = entry.id in undone or entry.result in _FAILED
+        failed = entry.id in undone or entry.result in FAILED_RESULTS
         succeeded = not failed and entry.result == RolloutProgressState.SUCCESS.value
         deliveries.append(
             Delivery(
@@ -588,13 +624,13 @@ def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
     return deliveries
 
 
-def revision_view(reading: PromotionReading, entry: PromotionEntry, now: float) -> RevisionView:
+def revision_view(reading: PromotionReading, entry: PromotionEntry, now: float, acts: PageActs) -> RevisionView:
     """Return the page of a promotion: when its revision reached which fleet."""
     reached = sorted(entry.reached.items(), key=lambda each: (each[1], each[0]))
     missing = tuple(sorted(reading.standings.keys() - entry.reached.keys()))
     course, words = _course([at for _, at in reached], entry.begun, len(reached) + len(missing))
     return RevisionView(
-        row=_row(entry, reading, now),
+        row=_row(entry, reading, now, acts),
         commit=entry.revision,
         committed=moment(entry.committed, now),
         ended=moment(entry.ended, now),

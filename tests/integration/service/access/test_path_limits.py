@@ -151,6 +151,8 @@ PROMOTION_ACTS: Mapping[str, Mapping[str, str]] = {
     "release": {"fleet": "x"},
     "pin": {"fleet": "x"},
     "unpin": {"fleet": "x"},
+    "run-from": {"revision": "abcd"},
+    "follow": {},
 }
 
 
