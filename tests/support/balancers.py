@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -26,6 +27,7 @@ _UNPACKED = _HERE / "build" / "balancers"
 _HAPROXY = """\
 global
     stats socket {socket} level admin expose-fd listeners
+    stats socket {socket}.readers level user
     hard-stop-after 10s
 defaults
     mode http
@@ -71,13 +73,45 @@ def environment() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Balancer:
-    """A load balancer at ``port``: the example of its template, its file, and the commands of the filter."""
+    """A load balancer at ``port``: the example of its template, its file, and the commands of the filter.
+
+    HAProxy also has the socket ``admin``, and one beside it with the suffix ``.readers``, which permits no change.
+    """
 
     port: int
     example: str
     file: Path
     check: str
     reload: str
+    admin: Path | None = None
+
+    def ask(self, command: str) -> str:
+        """Return the answer of HAProxy to a command for its socket."""
+        with socket.socket(socket.AF_UNIX) as channel:
+            wait_until(lambda: channel.connect_ex(str(self.admin)) == 0, "the socket of HAProxy")
+            channel.sendall(f"{command}\n".encode())
+            return b"".join(iter(lambda: channel.recv(1 << 16), b"")).decode()
+
+    @property
+    def pid(self) -> int:
+        """The process of HAProxy that accepts connections."""
+        return int(dict(line.partition(": ")[::2] for line in self.ask("show info").splitlines())["Pid"])
+
+    @property
+    def is_reloading(self) -> bool:
+        """Whether HAProxy ignores the signal of its next reload, because it has not finished the last one."""
+        status = Path(f"/proc/{self.reload.split()[-1]}/status").read_text(encoding="utf-8")
+        masks = dict(line.split(":", 1) for line in status.splitlines())
+        return not int(masks["SigCgt"], 16) >> (signal.SIGUSR2 - 1) & 1
+
+    @property
+    def servers(self) -> dict[str, tuple[int, bool]]:
+        """The weights of the servers of HAProxy, and whether each is drained."""
+        _, columns, *lines = self.ask("show servers state web").split("\n")
+        states = [dict(zip(columns[2:].split(), line.split(), strict=True)) for line in lines if line]
+        return {
+            state["srv_name"]: (int(state["srv_uweight"]), state["srv_admin_state"] == "8") for state in states
+        }
 
     def get(self, path: str = "/") -> tuple[int, bytes]:
         """Return the status and the body of an answer, on a connection of its own."""
@@ -117,6 +151,7 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
             file,
             f"env LD_LIBRARY_PATH={environment()['LD_LIBRARY_PATH']} {check}",
             f"kill -USR2 {process.pid}",
+            short / "socket",
         )
     finally:
         process.terminate()

@@ -188,6 +188,8 @@ def start_filter(command, balancer, zookeeper, place):
     words = command.replace("\\\n", " ").split("--check")[0].split()[1:]
     words[words.index("--file") + 1] = str(balancer.file)
     words[words.index("--template") + 1] = str(MANUAL / "examples" / "load-balancer" / balancer.example)
+    if balancer.admin is not None:
+        words[words.index("--socket") + 1] = str(balancer.admin)
     words += ["--check", balancer.check, "--reload", balancer.reload, "-z", zookeeper]
     with (place / "filter.log").open("w") as log:
         return subprocess.Popen(

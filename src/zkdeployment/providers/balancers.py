@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import logging
 import shlex
 import shutil
 import threading
@@ -32,6 +33,7 @@ from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.text import printable, printable_value
 from zkdeployment.providers.discovery import split_address, whole_number
+from zkdeployment.providers.haproxy import ReloadNeededError, SocketUnusableError
 from zkdeployment.providers.selection import ProviderSelection, select_providers
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.json_values import Properties
+    from zkdeployment.providers.haproxy_socket import RunningServers
     from zkdeployment.providers.reader import ZooKeeperProviderReader
 
 #: Seconds that the check and the reload of a load balancer may take, each.
@@ -237,10 +240,19 @@ class CheckedFile:
 
     While a new file is checked, the former one is kept beside it, as ``.NAME.before``, which is empty if no file
     existed: if this process is killed meanwhile, the next one begins with the former file.
+
+    ``running`` are the servers of HAProxy, if they can be changed without a reload. The first file of a process is
+    always reloaded, because the process does not know which one HAProxy has loaded.
     """
 
-    def __init__(self, file: Path, check: Sequence[str] = (), reload: Sequence[str] = ()) -> None:
-        self._file, self._check, self._reload = file, check, reload
+    def __init__(
+        self,
+        file: Path,
+        check: Sequence[str] = (),
+        reload: Sequence[str] = (),
+        running: RunningServers | None = None,
+    ) -> None:
+        self._file, self._check, self._reload, self._running = file, check, reload, running
         self._before = file.with_name(f".{file.name}.before")
         self._loaded: bytes | None = None
 
@@ -251,22 +263,45 @@ class CheckedFile:
             self._restore()
 
     def load(self, content: bytes) -> bool:
-        """Replace the file, check it and reload the program; return false if the program has loaded this content.
+        """Replace the file, check it and load it; return false if the program has loaded this content.
 
         Raises ``UnusableContentError`` if the check refuses the file, and another ``ProgramError`` if the check
         does not run to its end, both after the former file was restored, and if the reload fails; the next call
         tries again. Raises ``HostFilesError`` if the file cannot be written.
         """
-        if content == self._loaded:
+        loaded, self._loaded = self._loaded, None
+        if content == loaded and (self._running is None or self._running.restore(content)):
+            self._loaded = content
             return False
-        self._loaded = None
-        with self._errors():
-            self._replace(content)
-            self._before.unlink(missing_ok=True)
-        if self._reload:
-            process.run(self._reload, timeout=_LIMIT).check()
+        try:
+            with self._errors():
+                former = self._replace(content)
+                self._before.unlink(missing_ok=True)
+        except ProgramError:
+            self._loaded = loaded
+            raise
+        if loaded in {None, content} or former != loaded or not self._is_changed(content):
+            self._run_reload(content)
         self._loaded = content
         return True
+
+    def _is_changed(self, content: bytes) -> bool:
+        """Return whether the running servers could be changed without a reload."""
+        if self._running is None:
+            return False
+        try:
+            self._running.change(content)
+        except ReloadNeededError as error:
+            level = logging.WARNING if isinstance(error, SocketUnusableError) else logging.INFO
+            get_logger().log(level, "balancer-reloading", file=str(self._file), reason=str(error))
+            return False
+        return True
+
+    def _run_reload(self, content: bytes) -> None:
+        if self._running is not None:
+            self._running.begin_reload(content)
+        if self._reload:
+            process.run(self._reload, timeout=_LIMIT).check()
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -277,7 +312,8 @@ class CheckedFile:
                 f"cannot write {self._file}: {error.strerror}; make its directory writable"
             ) from error
 
-    def _replace(self, content: bytes) -> None:
+    def _replace(self, content: bytes) -> bytes | None:
+        """Replace and check the file, and return the former one."""
         self._restore()
         former = self._file.read_bytes() if self._file.exists() else None
         if former != content:
@@ -292,6 +328,7 @@ class CheckedFile:
         except ProgramError as error:
             self._restore()
             raise error_class(f"the new {self._file} is not used: {error}") from error
+        return former
 
     def _restore(self) -> None:
         """Restore the former file, or its absence, if the check of the present file did not succeed."""

@@ -43,6 +43,7 @@ from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.providers.balancers import BalancerFile, CheckedFile, command, envoy_form, template_form
+from zkdeployment.providers.haproxy_socket import RunningServers, RuntimeSocket
 from zkdeployment.providers.reader import (
     FilterRecord,
     ZooKeeperProviderReader,
@@ -375,6 +376,13 @@ def _kept_file(make_file: MakeFile, session: Session, output: str, majority: Fra
 )
 @click.option("--reload", metavar="COMMAND", help="Loads a new FILE, such as 'systemctl reload nginx'.")
 @click.option(
+    "--socket",
+    "runtime_socket",
+    metavar="SOCKET",
+    type=click.Path(path_type=Path),
+    help="The socket of HAProxy, with level admin: takes changes of servers without a reload where possible.",
+)
+@click.option(
     "--weight", metavar="KEY", help="The property of instances with their weights in FILE, from 0 to 256; else 1."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
@@ -390,6 +398,7 @@ def filter_instances(
     program: str | None,
     check: str | None,
     reload: str | None,
+    runtime_socket: Path | None,
     weight: str | None,
     verbose: bool,
 ) -> None:
@@ -403,32 +412,44 @@ def filter_instances(
     OUTPUT has to be below a top-level node that the tree's repository does not manage; anything else is refused.
 
     With --file, each filter also keeps a file for a load balancer on its machine: made by --template, replaced as
-    a whole, checked by --check and loaded by --reload. A file that the check refuses is not loaded.
+    a whole, checked by --check and loaded by --reload. A file that the check refuses is not loaded. With --socket,
+    HAProxy drains servers and changes weights without a reload, so that open connections last.
 
     \b
     Example:
       zkdeployment filter /shop/web/providers /in-service/web
       zkdeployment filter /shop/web/providers /in-service/web --file web.conf --template web.j2 --check 'nginx -t'
     """
-    if file is None and any((template, program, check, reload, weight)):
+    if file is None and any((template, program, check, reload, runtime_socket, weight)):
         raise click.UsageError(
-            "expected --file with --template, --format, --check, --reload and --weight, found none"
+            "expected --file with --template, --format, --check, --reload, --socket and --weight, found none"
         )
     if file is not None and (template is None) == (program is None):
         raise click.UsageError("expected either --template or --format with --file")
+    if runtime_socket is not None and (template is None or reload is None):
+        raise click.UsageError(
+            "expected --template and --reload with --socket: some changes need a reload of HAProxy"
+        )
     log.configure(verbose=verbose)
-    make_file = None if file is None else _file_maker(file, template, weight, check, reload)
+    make_file = None if file is None else _file_maker(file, template, weight, check, reload, runtime_socket)
     with build_filter(connection, source, output, majority, make_file) as (provider_filter, control):
         obey_signals(control)
         provider_filter.run()
 
 
 def _file_maker(
-    file: Path, template: Path | None, weight: str | None, check: str | None, reload: str | None
+    file: Path,
+    template: Path | None,
+    weight: str | None,
+    check: str | None,
+    reload: str | None,
+    runtime_socket: Path | None,
 ) -> MakeFile:
     """Return the function that makes the kept file; raises ``ConfigurationError`` for unusable arguments."""
     if not file.parent.is_dir():
         raise ConfigurationError(f"cannot keep {file}: there is no directory {file.parent}; create it")
     form = envoy_form(weight) if template is None else template_form(template, weight)
-    checked = CheckedFile(file, *(() if given is None else command(given) for given in (check, reload)))
+    first, last = (() if given is None else command(given) for given in (check, reload))
+    running = None if runtime_socket is None else RunningServers(RuntimeSocket(runtime_socket))
+    checked = CheckedFile(file, first, last, running)
     return lambda reader, path, majority: BalancerFile(reader, path, majority, form, checked)

@@ -3,7 +3,8 @@
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -19,16 +20,28 @@ from zkdeployment.zookeeper.session import Session
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 
 
+#: The bytes of a long answer between its first and its last part: more than the buffers on its way.
+LONG = 1 << 24
+
+
 @contextmanager
-def server(text):
-    """Serve a text at a free port, and yield its address."""
+def server(text, finish=None):
+    """Serve a text at a free port, and yield its address.
+
+    The text at ``/long`` is followed by many bytes, half of them only after the event ``finish``.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            is_long = self.path == "/long"
             self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
+            self.send_header("Content-Length", str(len(text) + is_long * LONG))
             self.end_headers()
             self.wfile.write(text)
+            if is_long:
+                self.wfile.write(bytes(LONG // 2))
+                finish.wait()
+                self.wfile.write(bytes(LONG // 2))
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
@@ -98,6 +111,64 @@ def test_a_load_balancer_forwards_to_the_version_in_service_and_refuses_a_wrong_
         wait_until(lambda: log().count("balancer-loaded") > 1, "the logged load of the new version")
 
 
+@contextmanager
+def download(balancer, length):
+    """Yield the first bytes of a long answer through a load balancer, and a function that returns the others."""
+    connection = HTTPConnection("127.0.0.1", balancer.port, timeout=60)
+    try:
+        connection.request("GET", "/long")
+        answer = connection.getresponse()
+        yield answer.read(length), answer.read
+    finally:
+        connection.close()
+
+
+def test_a_long_download_goes_on_while_its_instance_is_drained_and_others_get_the_new_requests(
+    zookeeper, start, tmp_path
+):
+    finish = threading.Event()
+    with ExitStack() as stack:
+        session = stack.enter_context(Session(zookeeper))
+        balancer = stack.enter_context(running_haproxy(tmp_path))
+        left, stays = (stack.enter_context(server(text, finish)) for text in (b"left", b"stay"))
+        stack.callback(finish.set)
+        session.ensure(SOURCE)
+        Provider(session, SOURCE, left).register({"version": "1", "share": 200})
+        staying = Provider(session, SOURCE, stays)
+        staying.register({"version": "1", "share": 0})
+        template = MANUAL / "examples" / "load-balancer" / balancer.example
+        options = (
+            "--file",
+            balancer.file,
+            "--template",
+            template,
+            "--weight",
+            "share",
+            "--socket",
+            balancer.admin,
+        )
+        _, log = start(*options, "--check", balancer.check, "--reload", balancer.reload)
+        wait_until(
+            lambda: balancer.answers() and balancer.get()[1] == b"left", "answers of the only used instance"
+        )
+        pid = balancer.pid
+        assert balancer.servers == {left: (200, False), stays: (0, False)}
+        first, rest = stack.enter_context(download(balancer, len(b"left")))
+        assert first == b"left"
+        staying.register({"version": "1", "share": 7})
+        wait_until(lambda: balancer.servers == {left: (200, False), stays: (7, False)}, "the new weight")
+        session._client.delete(f"{SOURCE}/{left}")
+        wait_until(lambda: balancer.servers == {left: (200, True), stays: (7, False)}, "the drained server")
+        assert left not in balancer.file.read_text()
+        assert {balancer.get()[1] for _ in range(20)} == {b"stay"}
+        finish.set()
+        assert rest() == bytes(LONG)
+        Provider(session, SOURCE, left).register({"version": "1", "share": 1})
+        wait_until(lambda: balancer.servers == {left: (1, False), stays: (7, False)}, "the server in use again")
+        assert {balancer.get()[1] for _ in range(20)} == {b"left", b"stay"}
+        assert (balancer.pid, log().count("balancer-reloading")) == (pid, 0)
+
+
 #: Addresses that other instances may register beside the one that answers; the last one has no IP address.
 OTHERS = (
     "[::1]:9",
@@ -160,6 +231,16 @@ def test_envoy_gets_a_file_without_a_reload(zookeeper, start, tmp_path):
     [
         (["--check", "true"], 2, "expected --file with --template, --format, --check, --reload"),
         (["--file", "web.cfg"], 2, "expected either --template or --format with --file"),
+        (
+            ["--file", "web.cfg", "--format", "envoy", "--socket", "s", "--reload", "true"],
+            2,
+            "expected --template and --reload with --socket",
+        ),
+        (
+            ["--file", "web.cfg", "--template", "web.j2", "--socket", "s"],
+            2,
+            "expected --template and --reload with --socket",
+        ),
         (["--file", "missing/web.cfg", "--format", "envoy"], 2, "there is no directory missing; create it"),
         (["--file", "web.cfg", "--template", "missing.j2"], 2, "cannot read the template missing.j2"),
         (
