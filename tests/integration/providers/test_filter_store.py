@@ -35,7 +35,9 @@ def store_of(session, source=SOURCE, changed=lambda: None):
 
 
 def update(store):
-    """Let a filter bring its list up to date."""
+    """Let a filter that has heard of all changes bring its list up to date."""
+    store._session.sync()
+    store._session.settle_watches()
     filtered = store.filtered()
     change = next_change(store.registered(), filtered, Fraction(60))
     if change is not None:
