@@ -235,6 +235,20 @@ class Editor:
         found = await self._client.text_document_rename_async(types.RenameParams(new_name=name, **self._here()))
         return {} if found is None else {uri: list(edits) for uri, edits in (found.changes or {}).items()}
 
+    async def fix(self, title: str) -> list[str]:
+        """Apply a quick fix of the line at the cursor, and return the titles of all fixes there."""
+        here = self.position(self.cursor)
+        found = await self._client.text_document_code_action_async(
+            types.CodeActionParams(
+                types.TextDocumentIdentifier(self.uri), types.Range(here, here), types.CodeActionContext([])
+            )
+        )
+        actions = [one for one in found or () if isinstance(one, types.CodeAction)]
+        edit = next((one.edit for one in actions if one.title == title), None)
+        for change in reversed(edit.changes[self.uri] if edit is not None and edit.changes is not None else ()):
+            self.replace(self.offset(change.range.start), self.offset(change.range.end), change.new_text)
+        return [one.title for one in actions]
+
     async def format(self) -> None:
         """Format the text as the server says; the cursor goes to the end."""
         options = types.FormattingOptions(tab_size=8, insert_spaces=False)

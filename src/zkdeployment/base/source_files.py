@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 #: The suffixes of tree files: files that own their top-level nodes, and files that are layered over them.
 TREE_SUFFIXES = (".zk", ".zkx")
@@ -47,6 +48,16 @@ class Severity(Enum):
     WARNING = "warning"
 
 
+class Correction(NamedTuple):
+    """The text that a problem is about, in its line or in the property's line, and the text that was meant.
+
+    If nothing was ``found``, the line that was meant is missing at the end of the problem's node.
+    """
+
+    found: str
+    meant: str
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem and the known parts of its place: file, line and column (from 1), and node path."""
@@ -57,6 +68,7 @@ class Problem:
     column: int | None = None
     path: str | None = None
     severity: Severity = Severity.ERROR
+    correction: Correction | None = None
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

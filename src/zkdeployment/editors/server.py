@@ -29,6 +29,7 @@ from zkdeployment.editors.rules.completion import (
     tree_proposals,
 )
 from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
+from zkdeployment.editors.rules.fixes import fixes
 from zkdeployment.editors.rules.naming import (
     TextPlace,
     check_renaming,
@@ -57,6 +58,7 @@ from zkdeployment.zookeeper.session import Session, verb_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from zkdeployment.editors.rules.fixes import Edit
     from zkdeployment.zookeeper.servers import Servers
 
 #: Seconds between two reads of the hosts, and between two attempts to connect.
@@ -250,7 +252,7 @@ class TreeLanguageServer(LanguageServer):
             # A problem of the whole tree has no place; people see it at the top of the tree files that they edit.
             files = [problem.file] if problem.file is not None else filter(is_tree_file, texts)
             for file in files:
-                found.setdefault(file, []).append(self._diagnostic(problem, tree.lines(file, texts)))
+                found.setdefault(file, []).append(self.diagnostic(problem, tree.lines(file, texts)))
         for file in self._shown.get(tree.directory, set()) - found.keys():
             found[file] = []
         self._shown[tree.directory] = {file for file, diagnostics in found.items() if diagnostics}
@@ -262,7 +264,8 @@ class TreeLanguageServer(LanguageServer):
                 types.PublishDiagnosticsParams(uri, diagnostics, None if document is None else document.version)
             )
 
-    def _diagnostic(self, problem: Problem, lines: Sequence[str]) -> types.Diagnostic:
+    def diagnostic(self, problem: Problem, lines: Sequence[str]) -> types.Diagnostic:
+        """Return a problem in the form of the protocol; ``lines`` are those of its file."""
         line = min((problem.line or 1) - 1, len(lines) - 1)
         text = lines[line]
         start = min((problem.column or 1) - 1, len(text))
@@ -275,6 +278,10 @@ class TreeLanguageServer(LanguageServer):
             severity=_SEVERITIES[problem.severity],
             source="zkdeployment",
         )
+
+    def edit(self, lines: Sequence[str], edit: Edit) -> types.TextEdit:
+        """Return an edit in the form of the protocol."""
+        return types.TextEdit(self.range_of(lines, edit.line, edit.start, edit.end), edit.text)
 
     def range_of(self, lines: Sequence[str], line: int, start: int, end: int) -> types.Range:
         """Return a range of the protocol for columns in characters."""
@@ -328,6 +335,8 @@ def build_server(options: LintOptions) -> TreeLanguageServer:
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_prepare_renaming)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
     server.feature(types.TEXT_DOCUMENT_FORMATTING)(_format)
+    quick_fixes = types.CodeActionOptions([types.CodeActionKind.QuickFix])
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, quick_fixes)(_offer_fixes)
     return server
 
 
@@ -443,6 +452,29 @@ def _find_references(server: TreeLanguageServer, params: types.ReferenceParams) 
     return [
         server.location_of(place, texts)
         for place in reference_places(context, subject, texts, with_definitions=with_definitions)
+    ]
+
+
+def _offer_fixes(server: TreeLanguageServer, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+    """Return the fixes of the problems in the lines of a range."""
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_tree_file(path):
+        return None
+    tree = server.tree_of(path)
+    texts = server.texts_of(tree)
+    lines = tree.lines(path, texts)
+    first, last = params.range.start.line + 1, params.range.end.line + 1
+    return [
+        types.CodeAction(
+            fix.title,
+            types.CodeActionKind.QuickFix,
+            [server.diagnostic(problem, lines)],
+            is_preferred=number == 0,
+            edit=types.WorkspaceEdit({params.text_document.uri: [server.edit(lines, edit) for edit in fix.edits]}),
+        )
+        for problem in tree.problems(tree.review(texts))
+        if problem.file == path and first <= (problem.line or 0) <= last
+        for number, fix in enumerate(fixes(problem, lines))
     ]
 
 

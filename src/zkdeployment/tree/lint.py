@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import is_secret, without_passwords
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
-from zkdeployment.base.source_files import TREE_SUFFIXES, Problem, Severity, SourceFile
+from zkdeployment.base.source_files import TREE_SUFFIXES, Correction, Problem, Severity, SourceFile
 from zkdeployment.tree.layers import FilePlace, MergedTree, merge
 from zkdeployment.tree.links import PartLinks, follow_links
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
@@ -119,7 +119,8 @@ def _shortened_versions(text: str, file: ParsedFile) -> Iterator[Problem]:
             message = f"version = {written} is the number {number}; write version = '{written}'"
             line += text.count("\n", counted, start)
             counted = start
-            yield Problem(message, file.name, line, match.start() - start + 1, severity=Severity.WARNING)
+            column, correction = match.start() - start + 1, Correction(written, f"'{written}'")
+            yield Problem(message, file.name, line, column, severity=Severity.WARNING, correction=correction)
 
 
 def _may_have_secrets(text: str) -> bool:

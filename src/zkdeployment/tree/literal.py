@@ -31,6 +31,9 @@ _ALLOWED = "a number, text in quotes, True, False, None, or a list, tuple, dict 
 _CONSTANTS: dict[str, Value] = {"True": True, "False": False, "None": None}
 _MISSPELT = {"true": "True", "false": "False", "none": "None", "null": "None", "nil": "None"}
 _QUOTES = frozenset("'\"")
+
+#: A word, a version or a path, as people write it without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~:+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 _TOO_LARGE = 10**MAX_DIGITS
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -95,6 +98,13 @@ def read_assignment(text: str) -> tuple[str, Value]:
         return name, given
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return name, given if is_number and str(value) != given else value
+
+
+def probable_literal(text: str) -> str | None:
+    """Return the literal that was probably meant by a text that is no literal; ``None`` if that is unclear."""
+    if text in _MISSPELT:
+        return _MISSPELT[text]
+    return f"'{text}'" if _BARE.fullmatch(text) else None
 
 
 def _parse(text: str) -> ast.expr:

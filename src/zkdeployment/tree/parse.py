@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from zkdeployment.base.names import NameKind as Name
 from zkdeployment.base.names import is_name, name_problem
-from zkdeployment.base.source_files import Problem
-from zkdeployment.tree.literal import LiteralError, evaluate
+from zkdeployment.base.source_files import Correction, Problem
+from zkdeployment.tree.literal import LiteralError, evaluate, probable_literal
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, top_path
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class LineProblem(NamedTuple):
 
     offset: int
     message: str
+    correction: Correction | None = None
 
 
 class Line(NamedTuple):
@@ -147,7 +148,7 @@ class LineReader(dict[str, Line]):
         wrong = blanks.lstrip(self.blank)
         if not wrong:
             return ()
-        return (LineProblem(len(blanks) - len(wrong), _MIXED),)
+        return (LineProblem(len(blanks) - len(wrong), MIXED),)
 
     def _node(self, text: str, indent: int) -> Line:
         match = NODE_LINE.fullmatch(text)
@@ -204,7 +205,10 @@ def _literal(indent: int, name: str, text: str, start: int) -> Line:
     try:
         return Line(indent, LineKind.PROPERTY, name, evaluate(text))
     except LiteralError as error:
-        return Line(indent, LineKind.PROPERTY, name, problems=(LineProblem(start + error.offset, str(error)),))
+        meant = probable_literal(text)
+        correction = None if meant is None else Correction(text, meant)
+        problem = LineProblem(start + error.offset, str(error), correction)
+        return Line(indent, LineKind.PROPERTY, name, problems=(problem,))
 
 
 def _link(indent: int, name: str, operator: str, text: str, start: int) -> Line:
@@ -253,7 +257,7 @@ Key = TypeVar("Key")
 _EARLIER_LINE = "; first in line "
 
 #: The message about blanks that differ from the first ones of the file.
-_MIXED = "tabs and spaces are mixed in the file's indentation: use spaces"
+MIXED = "tabs and spaces are mixed in the file's indentation: use spaces"
 
 #: Files with more top-level nodes are parsed as a whole, because each section that is kept takes some memory.
 _MOST_SECTIONS = 5_000
@@ -321,7 +325,7 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
         if read.problems:
-            if any(_EARLIER_LINE in problem.message or problem.message == _MIXED for problem in read.problems):
+            if any(_EARLIER_LINE in problem.message or problem.message == MIXED for problem in read.problems):
                 return None  # these problems depend on the text before the section
             problems += (replace(problem, line=(problem.line or 0) + offset) for problem in read.problems)
         if section[:1] != "/" and (read.problems or read.tree.tops):
@@ -529,8 +533,11 @@ class _Parser:
 
     def _report_line_problems(self, number: int, problems: tuple[LineProblem, ...], path: str) -> None:
         for problem in problems:
-            self._report(number, problem.offset, problem.message, path)
+            self._report(number, problem.offset, problem.message, path, problem.correction)
 
-    def _report(self, number: int, offset: int, message: str, path: str = "") -> None:
+    def _report(
+        self, number: int, offset: int, message: str, path: str = "", correction: Correction | None = None
+    ) -> None:
         known = path if path and path[0] != _LOST else None
-        self._problems.append(Problem(message, self._file, number, max(offset, 0) + 1, known))
+        column = max(offset, 0) + 1
+        self._problems.append(Problem(message, self._file, number, column, known, correction=correction))

@@ -429,6 +429,32 @@ def test_a_text_is_formatted_as_the_verb_does_and_not_with_errors(tree):
     asyncio.run(session())
 
 
+def test_quick_fixes_resolve_problems_of_the_line(tree):
+    (tree / "main.zk").write_text(
+        "/é : 🎉\n\tnote = '🎉'\n/a : a\n  b = true\n  verison = 1.10\n  /deploy\n    /h1\n"
+        "/c : c\n  version = '1'\n"
+    )
+
+    async def session() -> None:
+        async with open_editor(tree / "main.zk") as editor:
+            for place, title in (
+                ("  b =", "Indent with spaces; a tab is 8 columns wide"),
+                ("  b =", "Replace true by True"),
+                ("/a", "Replace verison by version"),
+                ("version", "Replace 1.10 by '1.10'"),
+                ("/c", "Add /deploy"),
+            ):
+                editor.go_to(place)
+                assert title in await editor.fix(title)
+            assert editor.text == (
+                "/é : 🎉\n        note = '🎉'\n/a : a\n  b = True\n  version = '1.10'\n  /deploy\n    /h1\n"
+                "/c : c\n  version = '1'\n  /deploy\n"
+            )
+            assert await editor.diagnostics() == []
+
+    asyncio.run(session())
+
+
 def test_an_editor_that_can_watch_files_is_asked_to_and_sees_problems_of_changed_files(tree):
     (tree / "check.yaml").write_text(CHECK)
 

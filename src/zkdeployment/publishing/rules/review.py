@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Identity, is_host_name
-from zkdeployment.base.source_files import Problem, Severity, SourceFile
+from zkdeployment.base.source_files import Correction, Problem, Severity, SourceFile
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
 from zkdeployment.publishing.places import PublishingPlaces
@@ -53,7 +53,11 @@ def check_parts(
     return {
         top: before
         if (before := known.get(top)) is not None and before.part is part
-        else PartCheck(part, tuple(_misplaced(tree, part)), tuple(_linked_targets(tree, links[top].links)))
+        else PartCheck(
+            part,
+            (*_misplaced(tree, part), *_without_deploy_node(part)),
+            tuple(_linked_targets(tree, links[top].links)),
+        )
         for top, part in tree.parts.items()
     }
 
@@ -81,10 +85,29 @@ def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
             continue
         if name != "/deploy":
             message = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
-            yield Problem(message, path=path, severity=Severity.WARNING)
+            correction = Correction(name, "/deploy")
+            yield Problem(message, path=path, severity=Severity.WARNING, correction=correction)
         elif has_property(tree, path, "n"):
             message = "n of a deploy node is not read; set n on each target below the node"
             yield Problem(message, path=path, severity=Severity.WARNING)
+
+
+def _without_deploy_node(part: Nodes) -> Iterator[Problem]:
+    """Yield a warning for each node that looks like a service, but has no child ``deploy`` in any spelling."""
+    for path, properties in part.items():  # this code runs for each node of the tree
+        if "version" not in properties or "type" not in properties or path.startswith("/roles/"):
+            continue
+        if f"deploy{SYMBOLIC_LINK}" in properties or not part.keys().isdisjoint(_deploy_nodes(path)):
+            continue
+        message = (
+            "the node has a type and a version, but no child /deploy, so no host deploys it; add /deploy, with the"
+            " hosts and roles that deploy it, or without any"
+        )
+        yield Problem(message, path=path, severity=Severity.WARNING, correction=Correction("", "/deploy"))
+
+
+def _deploy_nodes(path: str) -> tuple[str, ...]:
+    return tuple(f"{path}/{name}" for name in ("deploy", "Deploy", "DEPLOY"))
 
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new

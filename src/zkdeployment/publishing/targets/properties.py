@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.source_files import Problem
+from zkdeployment.base.source_files import Correction, Problem
 from zkdeployment.tree.links import property_value
 from zkdeployment.tree.values import PROPERTY_LINK, Tree
 
@@ -92,6 +92,6 @@ class NodeReader:
             return None
         return self.required(name, check)
 
-    def add(self, message: str) -> None:
+    def add(self, message: str, correction: Correction | None = None) -> None:
         """Note a problem of the node."""
-        self.problems.append(Problem(message, path=self._path))
+        self.problems.append(Problem(message, path=self._path, correction=correction))

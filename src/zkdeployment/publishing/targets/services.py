@@ -16,6 +16,7 @@ from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
+from zkdeployment.base.source_files import Correction
 from zkdeployment.base.system import SYSTEM
 from zkdeployment.publishing.targets.properties import (
     NodeReader,
@@ -26,13 +27,14 @@ from zkdeployment.publishing.targets.properties import (
     shown,
 )
 from zkdeployment.publishing.targets.systems import SYSTEMS, is_system, system_from_json, system_target
+from zkdeployment.tree.values import PROPERTY_LINK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory
-    from zkdeployment.base.json_values import Value
+    from zkdeployment.base.json_values import Properties, Value
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import Problem
     from zkdeployment.tree.values import Tree
@@ -87,7 +89,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
         return None, tuple(reader.problems)
     package, subtype = service_type
     in_place = has_property(tree, path, "version")
-    application = package if in_place else reader.attempt(lambda: application_of(package))
+    application = package if in_place else _application(reader, package, tree.properties(path) or {})
     for problem in patch_problems(package, version, patches):
         reader.add(problem)
     if reader.problems or application is None:
@@ -105,6 +107,20 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
         reboot_allowed,
     )
     return found, ()
+
+
+def _application(reader: NodeReader, package: str, given: Properties) -> str | None:
+    """Return the application of a service without a version; ``None`` with a problem if its package has none."""
+    try:
+        return application_of(package)
+    except TreeError as error:
+        import difflib  # noqa: PLC0415  agents start without it
+
+        names = [name.removesuffix(PROPERTY_LINK) for name in given]
+        near = difflib.get_close_matches("version", names, n=1, cutoff=0.8)
+        hint = f"; did you mean version instead of {near[0]}?" if near else ""
+        reader.add(f"{error}{hint}", Correction(near[0], "version") if near else None)
+        return None
 
 
 def check_type(value: Value) -> tuple[str, str | None]:

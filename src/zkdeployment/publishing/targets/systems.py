@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
-from zkdeployment.base.source_files import Problem
+from zkdeployment.base.source_files import Correction, Problem
 from zkdeployment.base.system import REBOOT_TIMEOUT, SYSTEM, Extent, RebootRule, WantedSystem
 from zkdeployment.publishing.targets.properties import (
     NodeReader,
@@ -76,8 +76,8 @@ def read_system(tree: Tree, path: str) -> tuple[WantedSystem | None, tuple[Probl
     reader.attempt(lambda: check_path(path))
     reader.required("type", _check_type)
     for name in sorted(tree.properties(path) or ()):
-        if not name.endswith(SYMBOLIC_LINK) and (problem := _unknown(name.removesuffix(PROPERTY_LINK))):
-            reader.add(problem)
+        if not name.endswith(SYMBOLIC_LINK):
+            _check_known(reader, name.removesuffix(PROPERTY_LINK))
     release = reader.optional("release", check_release)
     if not has_property(tree, path, "release"):
         reader.add("no release: expected the name of a snapshot of the repositories, like release = '2026-11-20'")
@@ -96,20 +96,22 @@ def _check_type(value: Value) -> None:
         raise TreeError(f"type is {shown(value)}, expected {SYSTEM} alone: an operating system has no subtype")
 
 
-def _unknown(name: str) -> str | None:
-    """Return why a system node must not have a property; ``None`` if it may."""
+def _check_known(reader: NodeReader, name: str) -> None:
+    """Note a problem of a property that a system node must not have."""
     if name in {"type", *SYSTEM_PROPERTIES}:
-        return None
+        return
     if name in _OF_SERVICES:
-        return (
+        reader.add(
             f"{name} is a property of services, but the type {SYSTEM} is reserved for operating systems of hosts:"
             f" remove {name}, or set the type to the name of a package"
         )
+        return
     import difflib  # noqa: PLC0415  agents start without it
 
     near = difflib.get_close_matches(name, SYSTEM_PROPERTIES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(SYSTEM_PROPERTIES)}"
-    return f"{name} is not a property of a system node; {hint}"
+    correction = Correction(name, near[0]) if near else None
+    reader.add(f"{name} is not a property of a system node; {hint}", correction)
 
 
 def check_release(value: Value) -> str:
