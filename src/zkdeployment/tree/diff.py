@@ -98,8 +98,9 @@ def diff(old: Tree, new: Tree) -> TreeChange:
     create: dict[str, Properties] = {}
     update: dict[str, Properties] = {}
     delete: set[str] = set()
-    for top in {**new.parts, **old.parts}:
-        before, after = old.parts.get(top, {}), new.parts.get(top, {})
+    old_parts, new_parts = old.parts, new.parts
+    for top in {**new_parts, **old_parts}:
+        before, after = old_parts.get(top, {}), new_parts.get(top, {})
         if before is after:
             continue
         for path, properties in after.items():

@@ -7,6 +7,7 @@ A symbolic link is a property ``NAME ->`` that takes the place of a child; a pro
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -186,8 +187,7 @@ class PartLinks:
 
     def holds_for(self, tree: Tree) -> bool:
         """Whether the links in a tree would give the same result."""
-        parts = tree.parts
-        return all(parts.get(top) is part for top, part in self.seen.items())
+        return all(map(operator.is_, map(tree.parts.get, self.seen), self.seen.values()))
 
 
 def follow_links(tree: Tree, known: Mapping[str, PartLinks]) -> dict[str, PartLinks]:

@@ -67,12 +67,13 @@ class Tree:
     that did not change, so a part that is the same object in both need not be examined again.
     """
 
-    __slots__ = ("_children", "_nodes", "_parts")
+    __slots__ = ("_children", "_nodes", "_parts", "_tops")
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes: Nodes | None = nodes
         self._parts: Mapping[str, Nodes] | None = None
         self._children: dict[str, list[str]] | None = None
+        self._tops: tuple[str, ...] | None = None
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Nodes]) -> Tree:
@@ -126,7 +127,9 @@ class Tree:
     @property
     def tops(self) -> tuple[str, ...]:
         """The paths of the top-level nodes."""
-        return tuple(top for top, part in self.parts.items() if top in part)
+        if self._tops is None:
+            self._tops = tuple(top for top, part in self.parts.items() if top in part)
+        return self._tops
 
     def properties(self, path: str) -> Properties | None:
         """Return the properties of a node with links unresolved, or ``None`` if there is no such node."""

@@ -178,30 +178,25 @@ def changed_versions(before: Targets, after: Targets, affected: Collection[str])
 
     Only the ``affected`` targets differ.
     """
-    changing = {name: before.get(name, ()) for name in affected}, {name: after.get(name, ()) for name in affected}
-    old, new = map(_versions, changing)
+    affected = frozenset(affected)
+    old, new = (_versions((name, targets.get(name, ())) for name in affected) for targets in (before, after))
     candidates = {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
-    elsewhere: dict[str, set[str]] = {}
-    if candidates:
-        elsewhere = _versions(
-            {
-                name: found
-                for name, assignments in after.items()
-                if name not in changing[1] and (found := [one for one in assignments if one.path in candidates])
-            }
-        )
+    others = (item for item in after.items() if item[0] not in affected)
+    elsewhere = _versions(others, candidates) if candidates else {}
     for path, versions in elsewhere.items():
         old[path], new[path] = old.get(path, set()) | versions, new.get(path, set()) | versions
     changed = sorted(path for path in candidates if old.get(path) != new.get(path))
     return tuple(ServiceVersion(path, ", ".join(sorted(new.get(path, ())))) for path in changed[:MOST_VERSIONS])
 
 
-def _versions(targets: Mapping[str, Sequence[Assignment]]) -> dict[str, set[str]]:
-    """Return the versions of services by path."""
+def _versions(
+    targets: Iterable[tuple[str, Sequence[Assignment]]], of: Collection[str] | None = None
+) -> dict[str, set[str]]:
+    """Return the versions of services by path; with ``of``, only those of these services."""
     found: dict[str, set[str]] = {}
-    for name, assignments in targets.items():
+    for name, assignments in targets:
         for assignment in () if name.startswith("/") else assignments:
-            if assignment.n:
+            if (of is None or assignment.path in of) and assignment.n:
                 found.setdefault(assignment.path, set()).add(assignment.version or assignment.package)
     return found
 
