@@ -6,6 +6,7 @@ from pathlib import Path
 import zkdeployment.programs  # noqa: F401  installs the features, also in processes that benchmarks spawn
 from support.repository import Repository
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.program import collect_rarely
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.ports import PublicationSigner, TreeSource
@@ -109,6 +110,7 @@ def make_syncer(
 
     With a ``signer``, publications are signed, and ``signed`` is the file that records the signatures.
     """
+    collect_rarely()  # as in the command
     signing = None if signed is None else signing_file(signed)
     store = ZooKeeperPublications(session, signer=signer)
     return Syncer(source, store, SystemClock(), signer=signer, signing=signing)

@@ -24,6 +24,7 @@ from zkdeployment.base.daemon.control import Control, interrupted_by_signals, ob
 from zkdeployment.base.errors import ConfigurationError, RefusedError, UnknownBranchError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
+from zkdeployment.base.machine.program import collect_rarely
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.process import arm_failpoints, build_probe
@@ -328,6 +329,7 @@ def command(
       zkdeployment sync --notify /etc/zkdeployment/zkdeployment.cfg
     """
     log.configure(verbose=verbose)
+    collect_rarely()
     given = {
         "url": url,
         "tree-directory": None if tree_directory is None else str(tree_directory.absolute()),
