@@ -16,6 +16,7 @@ from simulation.bracket_checks import BracketChecks
 from simulation.cut_off_checks import CutOffChecks
 from simulation.grant_checks import GrantChecks
 from simulation.group_stops import GOVERNED, SYSTEM, GroupStopChecks
+from simulation.lease_checks import LeaseChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.maintenance_checks import MaintenanceChecks
@@ -88,6 +89,10 @@ class Checks:
         self.maintenance = MaintenanceChecks(world, self.fail)
         self.reboots = RebootChecks(world, self.fail, self._commit)
         self._grants = GrantChecks(world, self.fail, self._is_late)
+        self.leases = LeaseChecks(world, self.fail, self._is_late_on)
+        self._followers: list[Any] = [self.order, self.groups, self.maintenance, self.reboots, self.cut_off]
+        self._followers += [self._approvals, *([self.analyses] if world.theme.analyses else [])]
+        self._followers += [self.leases] if world.theme.leases else []
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -107,8 +112,9 @@ class Checks:
         self.scripts += 1
         self._write_start(call)
         machine = call.machine
-        if machine.recorded_version is not None:
-            self.fail(f"{machine.name} runs {call} while its file says version {machine.recorded_version}")
+        if machine.claimed_version is not None:
+            self.fail(f"{machine.name} runs {call} while its file says version {machine.claimed_version}")
+        self.leases.script_started(call)
         self._check_wanted(call)
         self._check_stop(call)
         if not (self._world.theme.signed or call.is_bracket or self._controller_of(call) is not None):
@@ -191,12 +197,12 @@ class Checks:
 
     def machine_changes(self, machine: Machine, what: str) -> None:
         """Check a change that begins: the machine's file must no longer claim a version."""
-        if machine.recorded_version is not None:
-            self.fail(f"{machine.name} changes its {what} while its file says version {machine.recorded_version}")
+        if machine.claimed_version is not None:
+            self.fail(f"{machine.name} changes its {what} while its file says version {machine.claimed_version}")
 
     def machine_changed(self, machine: Machine, what: str) -> None:
         """Check the claim of a machine's file after a change."""
-        version = machine.recorded_version
+        version = machine.claimed_version
         if version is not None:
             self.version_recorded(machine, version, f"its file, after a change of its {what},")
 
@@ -309,15 +315,9 @@ class Checks:
         if judged:
             self._check_stops()
             self.retries.committed(changes)
-        self.order.committed(changes)
-        self.groups.committed(changes)
-        self.maintenance.committed(changes)
-        self.reboots.committed(changes)
-        self.cut_off.committed(changes)
+        for checks in self._followers:
+            checks.committed(changes)
         self._check_work(changes)
-        if self._world.theme.analyses:
-            self.analyses.committed(changes)
-        self._approvals.committed(changes)
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
 
     def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:
@@ -372,7 +372,7 @@ class Checks:
         version = properties.get("version")
         node = self._world.network.ensemble.leader.nodes.get(change.path)
         is_forged = node is not None and not node.owner  # an attacker's: the nodes of agents are ephemeral
-        if machine is not None and version is not None and not is_forged:
+        if machine is not None and version is not None and machine.claimed_version is not None and not is_forged:
             self.version_recorded(machine, version, "its node", properties.get("sequence"))
 
     def _check_defects(self, changes: Sequence[Change]) -> None:
@@ -475,7 +475,11 @@ class Checks:
 
     def _is_late(self, call: ScriptCall, since: float) -> bool:
         """Whether a script starts too long after a moment for its agent not to have seen it."""
-        network, process = self._world.network, call.machine.process()
+        return self._is_late_on(call.machine, since)
+
+    def _is_late_on(self, machine: Machine, since: float) -> bool:
+        """Whether a machine acts too long after a moment for its agent not to have seen it."""
+        network, process = self._world.network, machine.process()
         disturbed = network.disturbed_until(process)
         if disturbed > self._world.now:
             since, grace = max(since, process.frozen_until), GRACE_DISTURBED

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from unittest import mock
 
 from simulation.analyses import SimulatedMetrics
 from simulation.checkouts import MachineCheckouts
+from simulation.leased_machines import IDLE
 from simulation.machine import Machine, MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
@@ -18,6 +19,8 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.checks import daemon as checks_daemon
 from zkdeployment.checks.settings import ChecksSettings
 from zkdeployment.config.settings import Settings
+from zkdeployment.pools.program import build_pool_worker
+from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.programs import agent as agent_wiring
 from zkdeployment.programs import syncer as syncer_wiring
 from zkdeployment.publishing.acts.commits import CommitOrder, CommitOutcome
@@ -27,7 +30,7 @@ from zkdeployment.rollouts import program as coordinator_wiring
 from zkdeployment.rollouts.settings import MetricsSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from simulation.green import Process
     from simulation.world import World
@@ -36,10 +39,14 @@ if TYPE_CHECKING:
 #: Modules that coordinators load late, when the names of Python's modules are no longer replaced in them.
 _LATE = (checks_daemon, measuring)
 
-_SERVERS = "zk1:2181,zk2:2181,zk3:2181"
+#: The servers in the configurations of all daemons.
+SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 
 #: Seconds until the supervisor starts a daemon again that ended.
 _RESTART = 5.0
+
+#: The processes of the workers of pools.
+WORKERS = ("worker1", "worker2")
 
 #: Seconds between two turns of the life cycle of checks, of which a simulated fleet has none.
 _CHECKS = 1200.0
@@ -105,7 +112,7 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
     """Return the agent of a machine."""
     unnamed = Settings(
         source=Path("agent.cfg"),
-        zookeeper=_SERVERS,
+        zookeeper=SERVERS,
         root=Path("/simulated") / machine.name,
         named=True,
         run_directory=Path("/simulated") / machine.name,
@@ -117,7 +124,8 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
     def main(daemon: Daemon) -> None:
         world.programs.load(machine)
         identity = machine.identity
-        settings = replace(unnamed, host_id=identity.id, host_name=identity.name, role=identity.role)
+        role = f"lease:{IDLE}" if machine.is_leasable else identity.role
+        settings = replace(unnamed, host_id=identity.id, host_name=identity.name, role=role)
         with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, daemon.control):
             agent.run()
 
@@ -130,7 +138,7 @@ def syncer_daemon(world: World, name: str) -> Daemon:
     sync = SyncSettings(url="simulated", tree_directory=MemoryPath(disk, "tree"), history=20)  # type: ignore[arg-type]
     settings = Settings(
         source=Path("sync.cfg"),
-        zookeeper=_SERVERS,
+        zookeeper=SERVERS,
         root=Path("/simulated"),
         sections={"sync": sync},
         publishers=Path("publishers") if world.theme.signed else None,
@@ -147,7 +155,7 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
     """Return a coordinator."""
     settings = Settings(
         source=Path("coordinate.cfg"),
-        zookeeper=_SERVERS,
+        zookeeper=SERVERS,
         root=Path("/simulated"),
         sections={
             "checks": ChecksSettings(interval=_CHECKS),
@@ -158,6 +166,19 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
     def main(daemon: Daemon) -> None:
         with coordinator_wiring.build_coordinator(settings) as (coordinator, daemon.control):
             coordinator.run()
+
+    return Daemon(world, name, main)
+
+
+def worker_daemon(world: World, name: str) -> Daemon:
+    """Return a worker of the pools."""
+    settings = Settings(
+        source=Path("pools.cfg"), zookeeper=SERVERS, root=Path("/simulated"), sections={"pools": PoolsSettings()}
+    )
+
+    def main(daemon: Daemon) -> None:
+        with build_pool_worker(settings) as (worker, daemon.control):
+            worker.run()
 
     return Daemon(world, name, main)
 
@@ -181,40 +202,21 @@ class _Commits:
         return CommitOutcome(self._world.operators.roll_back(str(order.back_to), order.once[1]), changed=True)
 
 
-class _Access:
-    """The access of tenants: none."""
+class _Executor:
+    """Stands in for ``ThreadPoolExecutor``: it calls one function after the other."""
 
-    def __init__(self, _root: object) -> None:
+    def __init__(self, _size: int) -> None:
         pass
 
-    def admitted(self) -> tuple[str, ...]:
-        """Return no keys."""
-        return ()
+    def __enter__(self) -> Self:
+        return self
 
-    def admit(self, _keys: object) -> None:
-        """Do nothing."""
+    def __exit__(self, *_: object) -> None:
+        pass
 
-
-class _Traces(_Access):
-    """The traces of tenants: none."""
-
-    def __init__(self, *_args: object, **_options: object) -> None:
-        super().__init__(None)
-
-    def keep_access(self) -> None:
-        """Do nothing."""
-
-    def restore_access(self) -> None:
-        """Do nothing."""
-
-    def facts(self) -> frozenset[str]:
-        """Return no facts."""
-        return frozenset()
-
-    @property
-    def baseline(self) -> _Nothing:
-        """A file that holds nothing."""
-        return _Nothing()
+    def map(self, function: Callable[..., Any], values: Iterable[Any]) -> list[Any]:
+        """Return the results."""
+        return [function(value) for value in values]
 
 
 class _Nothing:
@@ -264,8 +266,12 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.agent.Filesystem": files,
         "programs.agent.SystemFiles": lambda root, *_options: world.machines[root.name].system,
         "programs.agent.ScriptRunner": scripts,
-        "pools.host.leases.AuthorizedKeys": _Access,
-        "pools.host.leases.HostTraces": _Traces,
+        "pools.host.leases.AuthorizedKeys": lambda root: world.machines[root.name].keys,
+        "pools.host.leases.HostTraces": lambda root, *_arguments, **_options: world.machines[root.name].traces,
+        "pools.program.SystemdNotifier": _no_supervisor,
+        "pools.program.end_abandoned_playbooks": lambda: None,
+        "pools.program.arm_failpoints": lambda _settings: None,
+        "pools.daemon.ThreadPoolExecutor": _Executor,
         "programs.agent._PROGRAM": world.programs,
         "publishing.targets.services.assignment_from_json": world.programs.read_assignment,
         "programs.agent.CheckoutPlaces": checkouts,

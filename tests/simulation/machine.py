@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.green import Event, Killed
 from simulation.group_stops import SYSTEM
+from simulation.leased_machines import IDLE, MachineKeys, MachineTraces
 from simulation.memory_files import Disk, MemoryPath
 from simulation.systems import DURABLE, OS, RELEASES, MachineSystem
 from support.hosts.packages import Crash, FakePackageManager
 from zkdeployment.agent import scripts
 from zkdeployment.agent.files.run_directory import RunDirectory, VersionFiles
+from zkdeployment.agent.rules.lease import Lease, LeaseRecord
 from zkdeployment.base.deployment import REBOOT_STATUS
 from zkdeployment.base.errors import ScriptError, ShutdownError
 from zkdeployment.base.inventory import Inventory, Marker
@@ -364,7 +367,11 @@ class Machine:
 
     def __init__(self, world: World, identity: Identity, **facts: Any) -> None:
         self.world = world
-        self.identity = identity
+        self._configured = identity
+        self.is_leasable = world.theme.leases and identity.role is None
+        self.tenant_keys: tuple[str, ...] = ()
+        self.keys = MachineKeys(self)
+        self.traces = MachineTraces(self)
         self.facts = facts
         self.disk = Disk(self.point)
         self.packages = MachinePackages(self)
@@ -384,15 +391,33 @@ class Machine:
     @property
     def name(self) -> str:
         """The machine's host id."""
-        return self.identity.id
+        return self._configured.id
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the host, with the role of the lease that it follows."""
+        return replace(self._configured, role=self._lease.lease.role) if self.is_leasable else self._configured
+
+    @identity.setter
+    def identity(self, identity: Identity) -> None:
+        self._configured = identity
+
+    @property
+    def _lease(self) -> LeaseRecord:
+        content = self.disk.files.get("lease")
+        record = None if content is None else LeaseRecord.if_valid(json.loads(content))
+        return LeaseRecord(Lease(IDLE, 0), is_reached=True) if record is None else record
 
     @property
     def recorded_version(self) -> object:
         """The version in the agent's file; ``None`` if it does not exist."""
-        import json  # noqa: PLC0415
-
         content = self.disk.files.get("host_version")
         return None if content is None else json.loads(content)
+
+    @property
+    def claimed_version(self) -> object:
+        """The version that the machine claims to have in its present role; ``None`` while it changes its role."""
+        return None if self.is_leasable and not self._lease.is_reached else self.recorded_version
 
     @property
     def checkouts(self) -> dict[str, str]:

@@ -14,6 +14,13 @@ from unittest import mock
 
 from kazoo.exceptions import NoAuthError
 
+from simulation.feature_mutations import (
+    approvals_ignored,
+    grants_of_other_publications,
+    keys_written_late,
+    leases_unread,
+    pauses_ignored,
+)
 from simulation.group_stops import unguarded_wait
 from zkdeployment.agent.daemon import plans
 from zkdeployment.agent.daemon.agent import AgentCycle
@@ -44,10 +51,9 @@ from zkdeployment.publishing.store import reboots as reboot_records
 from zkdeployment.publishing.store.reboots import recording_reboot
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
-from zkdeployment.strategies import group_analysis, phases, progress, timekeeping
+from zkdeployment.strategies import group_analysis, phases
 from zkdeployment.strategies.criteria import HEALTHY_CHECKS, Judgement
 from zkdeployment.strategies.group_analysis import METRICS
-from zkdeployment.strategies.store.agent_records import granting_id
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
 from zkdeployment.zookeeper.transactions import Check, Delete, Operation, Set
@@ -548,39 +554,6 @@ def system_nodes_look_like_services() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(Assignment, "of_system", of_system)
 
 
-def approvals_ignored() -> contextlib.AbstractContextManager[Any]:
-    """Begin groups that wait for an operator."""
-    return mock.patch.object(progress, "_obstacle", return_value="")
-
-
-@contextlib.contextmanager
-def pauses_ignored() -> Iterator[None]:
-    """Grant phases to further hosts while the rollout is paused."""
-    note_halt = timekeeping.note_halt
-
-    def blind(state: Any, facts: Any) -> Any:
-        return replace(note_halt(replace(state, paused=None), facts), paused=state.paused)
-
-    with (
-        mock.patch.object(timekeeping, "note_halt", blind),
-        mock.patch.object(progress, "_halt_reason", return_value=""),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def grants_of_other_publications() -> Iterator[None]:
-    """Let hosts follow the grants of any rollout, also of one of an earlier publication."""
-    permission = ZooKeeperFleet.permission
-
-    def of_any(self: Any, sequence: int, *arguments: Any, **options: Any) -> Any:
-        current = granting_id(self._session.get(paths.ROLLOUTS))
-        return permission(self, int(current.split("-")[0]) if current else sequence, *arguments, **options)
-
-    with mock.patch.object(ZooKeeperFleet, "permission", of_any):
-        yield
-
-
 @contextlib.contextmanager
 def logs_made_once() -> Iterator[None]:
     """Make the directory for the output of scripts only once."""
@@ -636,6 +609,8 @@ MUTATIONS = {
     "a paused rollout continues": Mutation(pauses_ignored, "approvals", first=5),
     "a grant of another publication counts": Mutation(grants_of_other_publications, "approvals", first=5),
     "a lost log directory fails the next script": Mutation(logs_made_once, "lost directories"),
+    "a deployment ignores a changed lease": Mutation(leases_unread, "leases", first=4),
+    "a frozen host admits keys of an earlier lease": Mutation(keys_written_late, "leases"),
     "a denied transaction counts as executed": Mutation(denials_unseen, "denials"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=5),

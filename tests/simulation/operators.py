@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.analyses import CANARY, canary_metric
 from simulation.approval_checks import REST, awaits_approval
 from simulation.group_stops import FIX, GOVERNED_NUMBERS, GROUPS, SYSTEM
+from simulation.leased_machines import IDLE, LENT
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.systems import new_systems
 from simulation.themes import ACTS
@@ -65,7 +66,8 @@ class Operators:
         self._last_repair = 0.0
         self._unrecovered = 0  # looks at a fleet that waits for its rollback
         hosts = [f"h{number}" for number in range(world.options.hosts) if world.role_of[number] is None]
-        self._names = [*hosts, *world.roles]
+        others = (IDLE, LENT) if world.theme.leases else hosts  # hosts that can be leased have a role
+        self._names = [*others, *world.roles]
 
     @property
     def _acts(self) -> OperatorAdapters:
@@ -88,7 +90,7 @@ class Operators:
         else:
             if chance.random() < 0.5:
                 self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
-            if self._world.theme.retries or chance.random() < 0.3:
+            if self._world.theme.retries or (chance.random() < 0.3 and not self._world.theme.leases):
                 self._choose_strategy()
         if self._world.theme.reboots:
             self._plan.systems = new_systems(chance, self._names)
@@ -582,7 +584,7 @@ class Operators:
                 return f"{machine.name}: {'; '.join(problems)}"
             if f"{paths.OUT_OF_SERVICE}/{machine.name}" in nodes:
                 return f"{machine.name} is out of service"
-        return self._find_request()
+        return self._find_request() or world.tenants.obstacle
 
     def _find_request(self) -> str | None:
         """Return who blocks the lock of a role although it has the tip."""

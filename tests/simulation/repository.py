@@ -183,7 +183,8 @@ class SimulatedRepository:
     """Commits and the branch's tip, which may be set back. ``take_time`` lets the caller wait.
 
     ``published_tops`` are the top-level nodes that were published and not pruned, ``without_file`` the numbers of
-    services whose nodes are in no file any more. ``rollbacks`` are the coordinator's commits, with their rollouts.
+    services whose nodes are in no file any more. ``rollbacks`` are the coordinator's commits, with their rollouts,
+    ``further`` the documents that each revision has.
     """
 
     def __init__(self, services: int, roles: Sequence[str], now: Callable[[], float]) -> None:
@@ -194,6 +195,7 @@ class SimulatedRepository:
         self.spelled: Callable[[int, str], str] = lambda _number, version: version
         self.published_tops: set[str] = set()
         self.without_file: set[int] = set()
+        self.further: list[SourceFile] = []
         self.rollbacks: dict[str, str] = {}
         names = [*(f"app{number}" for number in range(services + EXTRA)), *(f"ctl-{role}" for role in roles)]
         names += [SYSTEM.name, FIX]
@@ -252,7 +254,7 @@ class SimulatedRepository:
     def files(self, revision: str) -> Sequence[SourceFile]:
         """Return the files of a revision."""
         commit = self._commit(revision)
-        files = [SourceFile("a.zk", commit.text.encode()), *commit.documents]
+        files = [SourceFile("a.zk", commit.text.encode()), *commit.documents, *self.further]
         if commit.strategy is not None:
             files.append(SourceFile("strategy.yaml", commit.strategy.encode()))
         return files

@@ -81,6 +81,7 @@ FLEETS = {
     "--theme versions --faults 240": (1, 24),
     "--theme approvals --faults 240": (1, 24),
     "--theme 'lost directories' --faults 240": (1, 24),
+    "--theme leases --faults 240": (1, 24),
 }
 
 

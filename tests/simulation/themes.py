@@ -94,7 +94,7 @@ class Theme:
     services have patches. In fleets with ``reboots``, hosts have system nodes, and some hosts that reboot are late
     or do not come back. With ``versions``, half of the hosts have an older agent, which knows no system nodes.
     With ``approvals``, operators have to approve the second group of the strategy.
-    With ``logs``, the output of scripts is in real files.
+    With ``logs``, the output of scripts is in real files. In fleets with ``leases``, pools lend hosts to tenants.
     ``pace`` multiplies the times between acts and between faults.
     """
 
@@ -119,6 +119,7 @@ class Theme:
     versions: bool = False
     approvals: bool = False
     logs: bool = False
+    leases: bool = False
     pace: float = 1.0
 
 
@@ -314,6 +315,12 @@ THEMES = {
         faults={"denied writes": 40, "kill": 12, "long partition": 0, "outage": 0},
         distances=(1.0, 20.0),
         failing=0.1,
+    ),
+    "leases": Theme(
+        acts={"push change": 20, "strategy": 0, "missing version": 0, "by hand": 0, "join": 0, "leave": 0},
+        faults={"kill": 12, "freeze": 16, "full disk": 0, "failing scripts": 0},
+        distances=(1.0, 20.0, 100.0),
+        leases=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

@@ -14,15 +14,18 @@ from simulation.attacker import Attacker
 from simulation.checkouts import SoftwareRepository
 from simulation.checks import Checks
 from simulation.daemon_processes import (
+    WORKERS,
     Daemon,
     agent_daemon,
     coordinator_daemon,
     simulated_machines,
     syncer_daemon,
+    worker_daemon,
 )
 from simulation.faults import Faults
 from simulation.green import Killed, Process
 from simulation.histories import HistoryWriter
+from simulation.leases import DOCUMENT, Tenants
 from simulation.machine import Machine
 from simulation.network import Network
 from simulation.operators import Operators
@@ -102,6 +105,7 @@ class World:
         self.theme = THEMES[self.theme_name]
         without = [None] * (3 * len(self.roles) // 2)
         roles = [None, "web", "web"] if self.theme.tolerant else [*without, *self.roles]
+        roles = [None, None, None, "web"] if self.theme.leases else roles
         roles = [*self.roles] if self.theme.controlled else roles
         self.role_of = [None, *(self.chance.choice(roles) for _ in range(2 * options.hosts))]
         self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
@@ -110,6 +114,8 @@ class World:
         self.software = SoftwareRepository(self.scratch) if self.theme.checkouts else None
         if self.software is not None:
             self.repository.spelled = self.software.spelled
+        if self.theme.leases:
+            self.repository.further.append(DOCUMENT)
         self.checks = Checks(self)
         self.network.ensemble.on_commit.append(self.checks.committed)
         self.machines: dict[str, Machine] = {}
@@ -123,6 +129,7 @@ class World:
         self.operations = (
             12 if self.theme.small_transactions or (options.faults and self.chance.random() < 0.3) else 2000
         )
+        self.tenants = Tenants(self)
         self.operators = Operators(self)
         self.faults = Faults(self)
         self.attacker = Attacker(self)
@@ -217,7 +224,12 @@ class World:
         self.network.scheduler.sleep(self.chance.uniform(least, most))
 
     def script_seconds(self) -> float:
-        """Return how long a script takes: not longer than the lock delay, except for themes with long scripts."""
+        """Return how long a script takes: not longer than the lock delay, except for themes with long scripts.
+
+        Scripts of fleets with leases are short, so that many hosts are lent.
+        """
+        if self.theme.leases:
+            return self.chance.choice([0.5, 2.0])
         if self.theme.long_scripts:
             return self.chance.choice([0.5, 8.0, 0.5 * self.options.lock_delay, 4 * self.options.lock_delay])
         return self.chance.choice([0.5, 2.0, 8.0, 0.5 * self.options.lock_delay])
@@ -275,9 +287,17 @@ class World:
             self.daemons[name].start()
         for number in range(self.options.hosts):
             self.add_machine(number)
+        if self.theme.leases:
+            self._start_pools()
         self.network.scheduler.spawn(self.new_process("operators"), self.operators.work)
         if self.options.faults:
             self.network.scheduler.spawn(self.new_process("faults"), self.faults.work)
+
+    def _start_pools(self) -> None:
+        for name in WORKERS:
+            self.daemons[name] = worker_daemon(self, name)
+            self.daemons[name].start()
+        self.network.scheduler.spawn(self.new_process("tenants"), self.tenants.work)
 
     def _is_over(self) -> bool:
         return bool(self.checks.violations) or self.operators.converged
