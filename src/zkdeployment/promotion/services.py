@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from zkdeployment.base.act import sanitize
@@ -31,7 +31,8 @@ from zkdeployment.base.machine.http import (
     basic_login,
     client_encryption,
 )
-from zkdeployment.base.records import invalid
+from zkdeployment.base.records import Record, invalid
+from zkdeployment.base.text import printable
 from zkdeployment.config.addresses import LOOPBACK
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 
@@ -293,6 +294,34 @@ def ask_dry_run(client: ServiceClient, service: FleetService, commit: str) -> Dr
     if not isinstance(refusals, list) or answer.body.get("revision") != commit:
         raise ServiceError(f"the service at {url} answered about something other than {commit}")
     return DryRun("; ".join(without_secrets(sanitize(str(each))) for each in refusals)[:_LONGEST])
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan(Record):
+    """The plan of a ``revision`` as the next one of a fleet, which the service of the fleet made.
+
+    ``published`` is its present revision, ``diff`` has a line for each effect of the change from there, ``lines``
+    are the short form of the plan. ``changes`` is whether anything would change.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    revision: str = ""
+    published: str | None = None
+    changes: bool = False
+    diff: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def ask_plan(client: ServiceClient, service: FleetService, commit: str) -> FleetPlan:
+    """Return the plan of a commit in a fleet; raises ``ServiceError`` without an answer."""
+    url = service.url
+    answer = client.request("GET", service, f"/api/v1/plan/short?revision={quote(commit, safe='')}", _DRY_RUN)
+    _check_schema(url, answer, "plan-short")
+    plan = FleetPlan.from_json(answer.body)
+    if plan.revision != commit:
+        raise ServiceError(f"the service at {url} answered about something other than {commit}")
+    diff, lines = (tuple(without_secrets(printable(each)) for each in part) for part in (plan.diff, plan.lines))
+    return replace(plan, diff=diff, lines=lines)
 
 
 class _Threads:

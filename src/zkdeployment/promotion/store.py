@@ -219,7 +219,7 @@ def withhold(session: Session, fleet: str, act: Act) -> None:
 
     def operations() -> Iterable[Operation]:
         known = read_standings(session)
-        branch = _known(known, fleet).branch if known else ""
+        branch = known_standing(known, fleet).branch if known else ""
         earlier = read_orders(session).withholding(fleet, branch)
         if earlier is not None:
             raise RefusedError(f"the fleet {fleet} is withheld already: {earlier}")
@@ -256,7 +256,7 @@ def pin(session: Session, fleet: str, act: Act, *, revision: str = "", until: fl
     made: list[Pin] = []
 
     def operations() -> Iterable[Operation]:
-        standing = _known(read_standings(session), fleet)
+        standing = known_standing(read_standings(session), fleet)
         made[:] = [Pin(act, pinned_revision(standing, read_commits(session), revision), until)]
         path = _order_path(PINS, standing.branch or fleet)
         return _replacing(session, path, encode(made[0].to_json())), Set(PINS, b""), recording(session, act)
@@ -319,7 +319,7 @@ def unpin(session: Session, fleet: str, act: Act) -> None:
     commit_afresh(session, operations, f"unpin {fleet}")
 
 
-def _known(standings: Mapping[str, FleetStanding], fleet: str) -> FleetStanding:
+def known_standing(standings: Mapping[str, FleetStanding], fleet: str) -> FleetStanding:
     """Return the standing of a fleet; raises ``RefusedError`` if there is no such fleet."""
     if fleet not in standings:
         names = ", ".join(sorted(standings)) or "none, because the promoter has not read the fleets yet"

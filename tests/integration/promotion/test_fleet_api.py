@@ -15,7 +15,15 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ServiceError, TreeError
 from zkdeployment.config.settings import load
 from zkdeployment.promotion.records import FleetReport, FleetState
-from zkdeployment.promotion.services import FleetService, FleetServices, ServiceClient, act_everywhere, ask_dry_run
+from zkdeployment.promotion.services import (
+    FleetPlan,
+    FleetService,
+    FleetServices,
+    ServiceClient,
+    act_everywhere,
+    ask_dry_run,
+    ask_plan,
+)
 from zkdeployment.service.users.user import NewUser, Role
 
 if TYPE_CHECKING:
@@ -50,6 +58,10 @@ class Fleet:
     def dry_run(self, commit: str) -> str:
         """Return the refusal of a commit, empty for one that the syncer accepts."""
         return ask_dry_run(self.client, FleetService("eu-1", self.service.url), commit).refusal
+
+    def plan(self, commit: str) -> FleetPlan:
+        """Return the plan of a commit."""
+        return ask_plan(self.client, FleetService("eu-1", self.service.url), commit)
 
     def report(self, is_wanted: Callable[[FleetReport], object] = lambda _: True) -> FleetReport:
         """Return the report of the fleet, once it is the wanted one."""
@@ -237,6 +249,28 @@ def test_packages_that_no_repository_of_the_fleet_has_refuse_a_commit(
         missing = publishing.push(tree("9.9"))
         assert "/demo/hello: no repository has the package shop 9.9" in fleet.dry_run(missing)
         assert fleet.dry_run(publishing.push(tree("1.2"))) == ""
+
+
+def test_the_plan_of_a_commit_compares_it_with_the_present_revision_of_the_fleet(
+    zookeeper: str, configured: Callable[..., Path], publishing: Publishing, tmp_path: Path
+):
+    first = publishing.push(tree("1.0"))
+    publishing.repository.git("branch", "fleets/eu-1")
+    settings = load(configured(), host=False)
+    with running_service(zookeeper, repository=settings) as service:
+        fleet = Fleet(service, publishing, tmp_path)
+        before = fleet.plan(first)
+        assert (before.published, before.diff) == (None, ())
+        publishing.sync()
+        wait_until(lambda: fleet.plan(first).published == first, "it is published")
+        second = publishing.push(tree("1.1"))
+        plan = fleet.plan(second)
+        assert any("1.1" in line for line in plan.diff)
+        assert plan.lines[0].startswith(f"**the plan of {second[:12]} - ")
+        assert fleet.plan(first).diff == ()
+        bad = publishing.push("/broken\n  x = \n")
+        with pytest.raises(ServiceError, match=r"answered with status 422: .*x"):
+            fleet.plan(bad)
 
 
 def test_contained_in_counts_in_dry_runs(

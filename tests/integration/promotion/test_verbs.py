@@ -334,3 +334,20 @@ def test_a_chosen_commit_is_promoted_and_newer_ones_wait(run, fleets):
         assert code == 0
         running.until_ended(third)
         assert set(fleets.branches().values()) == {fourth}, "no branch moves back"
+
+
+def test_the_plan_of_the_next_commit_is_that_of_the_service_of_the_fleet(run, fleets):
+    good = fleets.push(CANARY, MANUAL)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.branch("eu-1") == good, "the canary has the revision")
+        code, out, _ = run("promote", "plan", "us-1")
+        assert (code, out) == (4, f"us-1: from nothing to {good[:12]}\n+ /new\n\n- us-1 would change\n")
+        code, out, _ = run("promote", "plan", "eu-1", good[:9], "-o", "json")
+        assert (code, json.loads(out)["published"]) == (0, good)
+        code, _, err = run("promote", "plan", "us-9")
+        assert (code, "there is no fleet us-9" in err) == (3, True)
+        code, _, err = run("promote", "plan", "us-1", "abcdef")
+        assert (code, "the main branch does not contain abcdef" in err) == (3, True)
+        fleets.fleets["us-1"].is_away = True
+        code, _, err = run("promote", "plan", "us-1")
+        assert (code, "ZooKeeper is away" in err) == (1, True)

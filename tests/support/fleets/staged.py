@@ -157,6 +157,20 @@ class StagedFleets:
         report = FleetReport(fleet.state or FleetState.CONVERGED, published, 3, 3, problem=fleet.problem)
         return {"schema": "zkdeployment/fleet/v1", **report.to_json()}
 
+    def judgement(self, name: str, place: str, revision: str) -> dict[str, Any]:
+        """Return what the service of a fleet answers about a revision: its plan, or the refusals of a dry run."""
+        if place == "api/v1/plan/short":
+            published = self.branch(name) or None
+            lines = {"published": published, "diff": ["+ /new"], "lines": [f"- {name} would change"]}
+            return {
+                "schema": "zkdeployment/plan-short/v1",
+                "revision": revision,
+                **lines,
+                "changes": published != revision,
+            }
+        refusals = list(self.fleets[name].refusals)
+        return {"schema": "zkdeployment/refusals/v1", "revision": revision, "refusals": refusals}
+
     @property
     def records(self) -> PromotionSnapshot:
         """All records of promotions."""
@@ -273,9 +287,7 @@ def staged_fleets(directory: Path, connection: str, session: Session, *names: st
             elif place == "api/v1/events":
                 self.answer(404, {"detail": "these services have no event streams"})
             else:
-                revision = parse_qs(parts.query)["revision"][0]
-                body = {"schema": "zkdeployment/refusals/v1", "revision": revision}
-                self.answer(200, body | {"refusals": list(fleets.fleets[name].refusals)})
+                self.answer(200, fleets.judgement(name, place, parse_qs(parts.query)["revision"][0]))
 
         def do_POST(self) -> None:
             _, name, place = self.path.split("/", 2)

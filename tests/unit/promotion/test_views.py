@@ -514,6 +514,13 @@ class TestTheActs:
         (event,) = PROMOTION_PART.events(reading(standing("us")), found)
         assert str(choice) in event.to_json()["words"]
 
+    def test_a_fleet_that_lacks_the_next_commit_links_to_its_plan(self, under_way):
+        cards = {card.name: card.plan for card in fleets_view(under_way, NOON, PageActs()).cards}
+        assert cards == {"us": f"https://us/plan?revision={commit(1)}", "eu": ""}
+        assert status(reading(report=PromoterReport(main=commit(3)))).coming == commit(3)
+        choice = Choice(Act("ann", "run"), commit(2), commit(3))
+        assert status(reading(report=PromoterReport(main=commit(3)), choice=choice)).coming == commit(2)
+
     def test_a_pin_ends_at_its_time(self):
         pin = Pin(Act("ann", "pin", "an audit", NOON), commit(1), NOON + HOUR)
         found = reading(standing("eu"), standing("us"), orders=FleetOrders(pins={"fleets/us": pin}))

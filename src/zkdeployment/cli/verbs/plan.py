@@ -10,9 +10,6 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from zkdeployment.agent.rules.availability import PackageFindings
-from zkdeployment.base.cluster import Revision
-from zkdeployment.base.cluster import short as shortened
-from zkdeployment.base.text import counted, listing
 from zkdeployment.cli.files import (
     NO_REPOSITORIES,
     chosen_repositories,
@@ -36,6 +33,14 @@ from zkdeployment.fleet.views.forecast import (
     predict,
     with_additions,
 )
+from zkdeployment.fleet.views.plan_text import (
+    HEADINGS,
+    host_names,
+    order_lines,
+    outlook_reason,
+    plan_title,
+    short_text,
+)
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import section
 
@@ -43,21 +48,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.strategies.order import Turn
     from zkdeployment.zookeeper.servers import Servers
 
 _CHANGES = 4
 _COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
-_HEADINGS = {
-    Outlook.FAILS: "would fail",
-    Outlook.CHANGES: "would change",
-    Outlook.UNKNOWN: "unknown",
-    Outlook.REPEATS: "would repeat their deployments",
-    Outlook.NOTHING: "would do nothing",
-}
-#: The limit of hosts of a group that the short form names.
-_NAMED = 5
 
 
 @click.command(name="plan")
@@ -186,7 +182,7 @@ def _print(predicted: Prediction, output: str, *, short: bool, every: bool) -> N
         return
     lines = predicted.lines
     if short:
-        for line in (*short_lines(predicted.forecast), *([""] if lines else []), *(f"- {line}" for line in lines)):
+        for line in short_text(predicted):
             echo(line)
         return
     console_for(stderr=False).print(_render(predicted.forecast, every=every), soft_wrap=True)
@@ -199,16 +195,18 @@ def _render(prediction: Forecast, *, every: bool) -> RenderableType:
 
     Without ``every``, only hosts that would change are shown with their steps.
     """
-    parts: list[RenderableType] = [styled(_title(prediction), style="bold")]
-    for outlook, heading in _HEADINGS.items():
+    parts: list[RenderableType] = [styled(plan_title(prediction), style="bold")]
+    for outlook, heading in HEADINGS.items():
         for group in prediction.groups(outlook):
             parts.append(styled(""))
-            parts.append(styled(f"{_names(group)}: {heading}{_reason(group)}", style=_COLOURS.get(outlook, "")))
+            parts.append(
+                styled(f"{host_names(group)}: {heading}{outlook_reason(group)}", style=_COLOURS.get(outlook, ""))
+            )
             if every or outlook is Outlook.CHANGES:
                 parts += _steps(group[0])
             if group[0].unchanged:
                 parts.append(styled(f"      {group[0].unchanged}"))
-    parts += (styled(line) for line in _order(prediction))
+    parts += (styled(line) for line in order_lines(prediction))
     return Group(*parts)
 
 
@@ -217,76 +215,3 @@ def _steps(host: HostForecast) -> Iterator[RenderableType]:
         yield styled(f"{number:4}. {line}")
         if action:
             yield Padding(styled(action, style="dim"), (0, 0, 0, 6), expand=False)
-
-
-def short_lines(prediction: Forecast) -> Iterator[str]:
-    """Yield the lines of the short form, which is also valid Markdown."""
-    yield f"**{_title(prediction)}**"
-    for outlook, heading in _HEADINGS.items():
-        for group in prediction.groups(outlook):
-            yield ""
-            yield f"- {counted(len(group), 'host')} {heading}{_reason(group)}: {_names(group, _NAMED)}"
-            if outlook is Outlook.CHANGES:
-                yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
-            if group[0].unchanged:
-                yield f"  - {group[0].unchanged}"
-    yield from _order(prediction, bullet="- ", most=_NAMED)
-
-
-def _order(prediction: Forecast, *, bullet: str = "", most: int | None = None) -> Iterator[str]:
-    """Yield the changes of the strategy and the order of hosts, each after an empty line.
-
-    ``most`` is the number of hosts that each group names.
-    """
-    changes = [*prediction.strategy.describe(), *prediction.documents.describe()]
-    if changes:
-        yield from ("", *(f"{bullet}{line}" for line in changes))
-    if prediction.order is None:
-        return
-    names = {host.identity.id: _names([host]) for host in prediction.hosts}
-
-    def named(ids: Sequence[str]) -> str:
-        return listing([names.get(host_id, host_id) for host_id in ids], most)
-
-    yield from ("", f"{bullet}the order, by {prediction.order.strategy}:")
-    for number, turn in enumerate(prediction.order.turns, 1):
-        yield f"{number:4}. {_group(turn)}: {named(turn.hosts) or 'no hosts'}"
-        if turn.before:
-            yield f"      with an earlier group: {named(turn.before)}"
-        if turn.fault:
-            yield f"      fails: {turn.fault}"
-        if turn.decides:
-            yield f"      metrics decide: {listing(turn.decides, _MOST_METRICS)}"
-    if prediction.order.others:
-        yield f"{bullet}in no group, so these hosts keep their version: {named(prediction.order.others)}"
-
-
-#: The most metrics of a group that the plan names.
-_MOST_METRICS = 5
-
-
-def _group(turn: Turn) -> str:
-    group = turn.group
-    facts = ["critical"] if group.critical else []
-    facts += ["manual"] if group.pace.manual else []
-    facts += [f"after {', '.join(group.depends_on)}"] if group.depends_on else []
-    return f"{group.name} ({', '.join(facts)})" if facts else group.name
-
-
-def _title(prediction: Forecast) -> str:
-    title = "the plan" if prediction.revision is None else f"the plan of {shortened(prediction.revision)}"
-    return f"{title} - {prediction.summary}"
-
-
-def _names(group: Sequence[HostForecast], most: int | None = None) -> str:
-    return listing([f"{host.identity}{_remark(host)}" for host in group], most)
-
-
-def _remark(host: HostForecast) -> str:
-    if host.absent:
-        return " [absent]"
-    return f" [{host.lease}]" if host.lease else ""
-
-
-def _reason(group: Sequence[HostForecast]) -> str:
-    return f" ({group[0].reason})" if group[0].reason else ""

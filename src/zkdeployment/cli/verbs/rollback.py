@@ -26,11 +26,11 @@ from zkdeployment.cli.options import (
 )
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo, echo_lines
-from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.fleet.views.forecast import predict
+from zkdeployment.fleet.views.plan_text import short_lines
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.acts.quarantine import add_quarantine, new_record, remove_quarantine

@@ -20,9 +20,9 @@ from zkdeployment.cli.files import read_files, with_ordered_text
 from zkdeployment.cli.operator_options import current_user, reason_option, recorded_name
 from zkdeployment.cli.options import configured_repository, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.forecast import predict
+from zkdeployment.fleet.views.plan_text import short_lines
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.acts.governance import pending_releases
 from zkdeployment.intents.acts.intents import (

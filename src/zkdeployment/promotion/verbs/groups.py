@@ -16,6 +16,7 @@ _PROMOTE_VERBS = {
     "follow": LazyVerb(_DIRECT, "Promote the tip of main again.", "follow"),
     "pause": LazyVerb(_DIRECT, "Promote to no further fleets.", "pause"),
     "pin": LazyVerb(_DIRECT, "Promote nothing to a fleet beyond a revision.", "pin"),
+    "plan": LazyVerb(_DIRECT, "Show what a fleet would do with the commit that comes next.", "plan"),
     "promote": LazyVerb(_DIRECT, "Let a group begin that waits to be promoted.", "promote"),
     "release": LazyVerb(_DIRECT, "Let a withheld fleet take part again.", "release"),
     "reset": LazyVerb(_BACK, "Set the branch of a fleet that diverged to a commit of main.", "reset"),

@@ -13,14 +13,21 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.cli.act_verbs import act_verb, completing, directive_verb
 from zkdeployment.cli.operator_options import current_user, new_act, reason_option, strategy_option
-from zkdeployment.cli.options import output_option, zookeeper_options
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.promotion.acts import configured_promotion, open_main, plan_reset, roll_back
 from zkdeployment.promotion.acts import reset as reset_branch
-from zkdeployment.promotion.store import read_history, read_orders, read_promotion, read_standings
+from zkdeployment.promotion.store import (
+    known_standing,
+    read_commits,
+    read_history,
+    read_orders,
+    read_promotion,
+    read_standings,
+)
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
@@ -34,7 +41,13 @@ from zkdeployment.promotion.user_acts import (
     UnpinFleet,
     WithholdFleet,
 )
-from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset, with_orders
+from zkdeployment.promotion.views.fleets import (
+    FleetsStatus,
+    coming_revision,
+    fleets_status,
+    waiting_for_reset,
+    with_orders,
+)
 from zkdeployment.publishing.acts.opening import terminal_author
 from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy
 from zkdeployment.strategies.store.records import read_leader
@@ -48,6 +61,10 @@ if TYPE_CHECKING:
     from zkdeployment.promotion.records import Choice, FleetStanding, Pin
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.servers import Servers
+
+
+#: The exit code of a plan that would change something.
+_CHANGES = 4
 
 
 @click.command(name="show")
@@ -187,6 +204,45 @@ def release(planned: ReleaseFleet, _act: Act) -> None:
       zkdeployment promote release eu-1 --reason 'the move is done'
     """
     echo(f"released {planned.fleet}")
+
+
+@click.command(name="plan")
+@click.argument("fleet", metavar="FLEET")
+@click.argument("revision", metavar="[REVISION]", default="")
+@output_option
+@zookeeper_options
+def plan(connection: Servers, fleet: str, revision: str, output: str) -> None:
+    """Show what FLEET would do if REVISION were promoted to it: the changes of its tree, and the steps of hosts.
+
+    REVISION is one of the last 200 commits of the main branch; by default, it is the commit that fleets get next.
+    The service of the fleet makes the plan, in comparison with the revision that the fleet has. The key is the one
+    in token-directory of [promote]. Nothing is changed. The exit code is 0 if nothing would change, 4 if something
+    would change, 1 if the service gives no plan, 3 if there is no such fleet or commit.
+
+    \b
+    Example:
+      zkdeployment promote plan us-1
+      zkdeployment promote plan us-1 4f2a91c -o json
+    """
+    from zkdeployment.promotion.services import FleetService, ServiceClient, ask_plan  # noqa: PLC0415  others need none
+
+    settings = configured_promotion(click.get_current_context().params["config"])
+    with open_operator(connection) as operator:
+        found, commits = read_promotion(operator.session), read_commits(operator.session)
+    standing = known_standing(found.standings, fleet)
+    coming = commits.find(revision) if revision else coming_revision(found)
+    if coming is None:
+        raise RefusedError("the promoter has not read the main branch yet: name the REVISION, or start a promoter")
+    client = ServiceClient(settings.token_directory, settings.ca)
+    planned = ask_plan(client, FleetService(fleet, standing.service), coming)
+    if output != "table":
+        emit(planned.to_json(), output, schema="fleet-plan")
+    else:
+        present = "nothing" if planned.published is None else short(planned.published)
+        echo(f"{fleet}: from {present} to {short(coming)}")
+        for line in (*planned.diff, "", *planned.lines):
+            echo(line)
+    raise click.exceptions.Exit(_CHANGES if planned.changes else 0)
 
 
 @act_verb(PinFleet, "pin", open_operator)

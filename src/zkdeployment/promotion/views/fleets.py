@@ -38,7 +38,8 @@ class FleetsStatus(Record):
 
     ``promoter`` is the leading promoter, ``main`` the tip of the main branch as it last read it, ``problem`` what
     keeps it from its work, ``waiting`` why the next promotion does not begin yet. ``sentence`` sums up the
-    newest promotion. ``choice`` is the commit from which promotions run in place of the tip.
+    newest promotion. ``choice`` is the commit from which promotions run in place of the tip, ``coming`` the one
+    that fleets get next.
     """
 
     fleets: tuple[FleetStanding, ...]
@@ -48,6 +49,7 @@ class FleetsStatus(Record):
     waiting: str = ""
     sentence: Annotated[str, Key("promotion")] = ""
     choice: Choice | None = None
+    coming: str | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -76,7 +78,19 @@ def fleets_status(found: PromotionRecords, promoter: str | None, now: float) -> 
         "" if report is None else report.waiting,
         "" if state is None else promotion_sentence(state, led=promoter is not None),
         found.choice,
+        coming_revision(found),
     )
+
+
+def coming_revision(found: PromotionRecords) -> str | None:
+    """Return the commit that fleets get next; ``None`` before the promoter has read the main branch.
+
+    The commit of the promotion under way comes first, then the one from which promotions run.
+    """
+    if found.state is not None and found.state.ended is None:
+        return str(found.state.revision)
+    main = None if found.report is None else found.report.main
+    return main if found.choice is None else found.choice.revision
 
 
 def _problem(report: PromoterReport | None, promoter: str | None) -> str:

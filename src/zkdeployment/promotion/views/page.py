@@ -283,7 +283,10 @@ class PageActs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetCard:
-    """A fleet on the wall; ``href`` is the page of its own service, ``group`` its group in the promotion."""
+    """A fleet on the wall; ``href`` is the page of its own service, ``group`` its group in the promotion.
+
+    ``plan`` is the page of its service with the plan of the commit that it gets next.
+    """
 
     anchor: str
     name: str
@@ -299,6 +302,7 @@ class FleetCard:
     by: str
     problem: str
     ordered: str
+    plan: str
     acts: tuple[ActLink, ...]
 
     @property
@@ -413,7 +417,7 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     groups = {
         name: group.name for group in reversed(fleet_groups(status, reading.history)) for name in group.hosts
     }
-    cards = [_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]]
+    cards = [_card(each, groups, now, acts, fleets.coming) for each in fleets.fleets[:_MOST_FLEETS]]
     many = len(cards) > _FEW_FLEETS
     view = FleetsView(
         tone,
@@ -510,7 +514,16 @@ def _web(address: str) -> str:
     return address if address.startswith(("http://", "https://")) else ""
 
 
-def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageActs) -> FleetCard:
+def _plan(fleet: FleetStanding, coming: str | None) -> str:
+    """Return the page with the plan of the commit that a fleet gets next; empty if the fleet has it."""
+    if coming is None or fleet.tip == coming or not _web(fleet.service):
+        return ""
+    return f"{fleet.service.rstrip('/')}/plan?revision={quote(coming, safe='')}"
+
+
+def _card(
+    fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageActs, coming: str | None
+) -> FleetCard:
     return FleetCard(
         anchor=_anchor(fleet.name),
         name=fleet.name,
@@ -526,6 +539,7 @@ def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageAc
         by=fleet.by,
         problem=fleet.problem,
         ordered=ordered(fleet),
+        plan=_plan(fleet, coming),
         acts=acts.fleet(fleet),
     )
 

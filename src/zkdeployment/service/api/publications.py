@@ -8,13 +8,14 @@ from fastapi.responses import JSONResponse
 from pydantic import Field, create_model
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Revision
+from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.names import RESERVED, NameKind, is_name
 from zkdeployment.fleet.views.history import REFUSED, publication_body, refused_pushes
+from zkdeployment.fleet.views.plan_text import short_text
 from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.publishing.records import PublicationRecord, Refusal
@@ -259,6 +260,47 @@ def read_plan(
     """
     del user
     return JSONResponse(with_schema("plan", planner_of(request).plan(adapters, revision).to_json()))
+
+
+@router.get(
+    "/plan/short",
+    response_model=answer(
+        "plan-short",
+        text="The plan of a revision as text, in comparison with the published revision.",
+        revision=Revision,
+        published=Revision | None,
+        changes=bool,
+        diff=list[str],
+        lines=list[str],
+    ),
+    responses={**_MISSING, 409: ERRORS[409]},
+)
+def read_short_plan(
+    request: Request,
+    user: Reader,
+    adapters: ConnectedAdapters,
+    revision: Annotated[
+        str, Query(pattern=_COMMIT, description="The whole id of a commit of any branch of the repository.")
+    ],
+) -> Response:
+    """Return the plan of a revision as `zkdeployment plan --short` prints it, and the changes of the tree.
+
+    The changes are those from the published revision, a line for each effect. Without a published revision
+    the list is empty. A tree with errors is answered by 422 with all problems. Only a few plans are made at a
+    time: after 503 the client tries again.
+    """
+    del user
+    planner, wanted = planner_of(request), adapters.feed.snapshot().status.wanted
+    published = wanted if is_commit(str(wanted)) else None
+    predicted = planner.plan(adapters, revision)
+    body = {
+        "revision": revision,
+        "published": published,
+        "changes": predicted.changes,
+        "diff": [] if published is None else [*planner.changes(adapters, published, revision)],
+        "lines": [*short_text(predicted)],
+    }
+    return JSONResponse(with_schema("plan-short", body))
 
 
 @router.get(
