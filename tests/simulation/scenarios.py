@@ -70,7 +70,10 @@ class Scenario:
 
 _WRITES = ("is killed before", "loses")
 
-#: The scenarios by name. All but ``orders`` and ``two faults`` take less than a minute on two idle processors.
+#: The scenarios by name. The last three take some minutes on two processors, all others less than one. ``orders``
+#: has no bound: it tries all orders of the requests of one host and a syncer. Of orders that differ only in
+#: requests without dependence, it tries one. Two hosts have about the square of so many orders, so ``orders of
+#: two hosts`` reverses at most four pairs of requests, and ``two faults`` none.
 SCENARIOS = {
     "smallest": Scenario(
         ("stop", "resume latest"), services=1, faults=("killed beside", "frozen after"), reads=False, script=100.0
@@ -94,5 +97,6 @@ SCENARIOS = {
         ("cordon", "uncordon"), services=1, faults=_WRITES, reads=False, bounds=Bounds(fault=0, act=2, all=2)
     ),
     "two faults": Scenario(services=1, faults=_WRITES, reads=False, bounds=Bounds(fault=2, act=0, all=2)),
-    "orders": Scenario(services=1, bounds=Bounds(fault=0, order=99, act=0, all=99)),
+    "orders": Scenario(hosts=1, services=1, bounds=Bounds(fault=0, order=999, act=0, all=999)),
+    "orders of two hosts": Scenario(services=1, bounds=Bounds(fault=0, order=4, act=0, all=4)),
 }
