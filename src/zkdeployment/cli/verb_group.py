@@ -89,6 +89,14 @@ class VerbGroup(click.Group):
             ctx.fail(f"there is no verb {args[0]!r}; {self.foreign.get(args[0], hint)}")
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs, each with the whole first sentence of its help."""
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            # Without a high limit, Click ends a longer sentence with "...".
+            rows = [(name, verb.get_short_help_str(limit=500)) for name, verb in verbs if verb and not verb.hidden]
+            formatter.write_dl(rows)
+
 
 class LazyVerbGroup(VerbGroup):
     """A group that imports a verb only when the verb is called, so that each verb starts fast."""

@@ -35,6 +35,18 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, c
     assert any(program in examples for program in programs)
 
 
+@pytest.mark.parametrize(
+    ("command", "context"),
+    [each[1:] for each in EVERY if isinstance(each[1], click.Group)],
+    ids=[" ".join(message) for message, command, _ in EVERY if isinstance(command, click.Group)],
+)
+def test_the_help_of_every_group_lists_its_verbs_with_whole_sentences(command, context):
+    _, mark, verbs = command.get_help(context).partition("\nVerbs:\n")
+    assert mark
+    assert "..." not in verbs
+    assert verbs.rstrip().endswith((".", "…"))
+
+
 @pytest.mark.all_features
 @pytest.mark.parametrize(
     ("argv", "message"),

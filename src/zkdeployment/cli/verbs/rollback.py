@@ -26,6 +26,7 @@ from zkdeployment.cli.options import (
 )
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo, echo_lines
+from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.rollback import publish_now, roll_back
@@ -163,7 +164,7 @@ def _confirm(outcome: CommitOutcome, operator: OperatorAdapters) -> None:
     click.confirm("Commit this rollback?", abort=True, err=True)
 
 
-@click.group(name="quarantine")
+@click.group(name="quarantine", cls=VerbGroup)
 def quarantine() -> None:
     """Forbid a version of a package in the whole fleet, allow it again, or list the forbidden versions.
 
