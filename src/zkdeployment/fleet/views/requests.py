@@ -143,12 +143,11 @@ def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerRep
     listed = list(dict.fromkeys([*waiting, *known]))
     if any(is_named(each, revision) for each in listed):
         return ""
-    read = "no syncer has reported" if syncer is None else f"as of {ago(read_and_late(syncer)[0], now)}"
+    read = "no syncer has reported;" if syncer is None else f"as of {ago(read_and_late(syncer)[0], now)},"
     named = listing([short(each) for each in listed], _NAMED)
     return (
-        f"no such commit is known, {read}: expected a revision that is published, refused or waits in the branch"
-        f"{named and f' ({named})'}, found {revision}; waiting for its push, or, if it is pushed, until the"
-        " syncer reads the branch"
+        f"waiting until {revision} is pushed and the syncer reads it: {read} no such revision is published,"
+        f" refused or waits in the branch{named and f' ({named})'}"
     )
 
 

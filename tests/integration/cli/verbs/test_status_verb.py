@@ -263,18 +263,17 @@ def test_a_wait_for_a_commit_that_no_syncer_knows_names_the_known_ones_at_once(r
     code, _, err = run("--wait", "deadbeef", "--timeout", "0")
     assert code == 5
     assert err.splitlines()[0] == (
-        "no such commit is known, no syncer has reported: expected a revision that is published, refused or waits"
-        " in the branch (r1), found deadbeef; waiting for its push, or, if it is pushed, until the syncer reads"
-        " the branch"
+        "waiting until deadbeef is pushed and the syncer reads it: no syncer has reported; no such revision is"
+        " published, refused or waits in the branch (r1)"
     )
-    assert "no such commit" not in run("--wait", "r1")[2]
+    assert "no such revision" not in run("--wait", "r1")[2]
 
 
 def test_a_wait_for_a_commit_that_waits_in_the_branch_names_no_mistake(run, fleet):
     waiting = [{"revision": "a" * 40, "author": "ann", "subject": "web 1.3", "time": 1.0}]
     report = {"by": "syncer on s1", "said": "done", "interval": 60.0, "waiting": waiting}
     write_node(fleet, "/zkdeployment/syncer", report)
-    assert "no such commit" not in run("--wait", "a" * 8, "--timeout", "0")[2]
+    assert "no such revision" not in run("--wait", "a" * 8, "--timeout", "0")[2]
     err = run("--wait", "b" * 8, "--timeout", "0")[2]
-    assert "no such commit is known, as of" in err
+    assert "no such revision is published" in err
     assert f"({'a' * 12}, r1)" in err

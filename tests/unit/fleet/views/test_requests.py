@@ -58,5 +58,5 @@ def test_converged_held_and_new_fleets_have_no_obstacles_to_a_commit():
 )
 def test_only_a_revision_that_is_not_known_is_described_as_unknown(name, known, is_unknown):
     found = describe_unknown(name, known, None, 100.0)
-    assert found.startswith("no such commit is known, no syncer has reported") is is_unknown
+    assert found.startswith(f"waiting until {name} is pushed and the syncer reads it: no syncer has") is is_unknown
     assert bool(found) is is_unknown
