@@ -21,7 +21,9 @@ fail() {
 
 explain() {
     is_help "$@" || return 0
-    sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "scripts/${0##*/}"
+    local script=scripts/${0##*/}
+    [ -e "$script" ] || script=rpm/${0##*/}
+    sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$script"
     exit 0
 }
 

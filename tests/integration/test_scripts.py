@@ -18,7 +18,8 @@ pytestmark = pytest.mark.nightly
 @pytest.fixture
 def clone(tmp_path):
     """The directory of a fresh clone."""
-    shutil.copytree(PROJECT / "scripts", tmp_path / "scripts")
+    for name in ("rpm", "scripts"):
+        shutil.copytree(PROJECT / name, tmp_path / name)
     for name in ("src", "tests"):
         (tmp_path / name).symlink_to(PROJECT / name)
     return tmp_path
@@ -27,22 +28,24 @@ def clone(tmp_path):
 @pytest.mark.parametrize(
     ("script", "option"),
     [
-        ("benchmark", "--agents AGENTS"),
-        ("chaos", "--minutes MINUTES"),
-        ("demo", "--keep"),
-        ("manual", "DIRECTORY"),
-        ("simulate", "--mutations"),
-        ("test", "tests/unit"),
+        ("rpm/build", "DIRECTORY"),
+        ("rpm/lock", "newest versions"),
+        ("scripts/benchmark", "--agents AGENTS"),
+        ("scripts/chaos", "--minutes MINUTES"),
+        ("scripts/demo", "--keep"),
+        ("scripts/manual", "DIRECTORY"),
+        ("scripts/simulate", "--mutations"),
+        ("scripts/test", "tests/unit"),
     ],
 )
 @pytest.mark.parametrize("words", [["--help"], ["-h"]])
 def test_help_installs_nothing(clone, script, option, words):
     python = Path(sys.base_prefix) / "bin"
     environment = {"PATH": f"{python}:/usr/bin:/bin", "HOME": str(clone), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run(clone / "scripts" / script, *words, env=environment)
+    done = run(clone / script, *words, env=environment)
     assert done.returncode == 0, done.stderr
     assert option in done.stdout
-    assert sorted(file.name for file in clone.iterdir()) == ["scripts", "src", "tests"]
+    assert sorted(file.name for file in clone.iterdir()) == ["rpm", "scripts", "src", "tests"]
 
 
 #: Mounts a directory of the machine, as the real program mounts /dev/shm, and is killed in its first run.
