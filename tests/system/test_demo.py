@@ -46,14 +46,14 @@ def test_a_fleet_kept_after_all_five_stages_runs_on_and_the_last_messages_name_i
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All five stages succeeded" in done.stdout
     assert sandbox_processes(directory)
-    *_, last = done.stdout.strip().splitlines()
-    offer = re.fullmatch(r"See the fleet at (\S+) as the user (\S+) with the key (\S+)", last)
-    assert offer is not None, last
+    farewell = done.stdout.partition("All five stages succeeded")[2]
+    offer = re.search(r"^See the fleet at (\S+) as the user (\S+) with the key (\S+)$", farewell, re.MULTILINE)
+    assert offer is not None, farewell
     url, *login = offer.groups()
     forbidden = httpx.post(f"{url}/api/v1/stop", json={"reason": "r"}, auth=tuple(login), timeout=None)
     assert forbidden.status_code == 403, forbidden.text
     down = f"zkdeployment sandbox down -d {directory}"
-    assert down in done.stdout
+    assert done.stdout.rstrip().endswith(down)
     programs = checkout / ".venv" / "bin"
     assert str(programs / "activate") in done.stdout
     run(programs / "zkdeployment", *down.split()[1:], env=environment())

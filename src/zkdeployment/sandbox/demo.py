@@ -404,7 +404,10 @@ def _answers(port: int) -> bool:
 
 
 _FAREWELL = """
-The fleet keeps running in {directory}. To use it:
+The fleet keeps running in {directory}.
+{invitation}
+
+To use it:
 
   . {activate}
   zkdeployment sandbox shell{option}       # a shell in which zkdeployment finds this fleet; for example:
@@ -468,15 +471,13 @@ def play(
     except BaseException:
         sandbox.down()
         raise
-    if keep:
-        console.print(_farewell(sandbox, scenario_class.EXAMPLES), highlight=False, markup=False, soft_wrap=True)
-    else:
+    if not keep:
         sandbox.down()
         scenario.check(not processes.sandbox_processes(sandbox.directory), "no process is left")
         scenario.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All {scenario.STAGES} stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
     if keep:
-        console.print(_invitation(sandbox, scenario_class.PAGE), highlight=False, markup=False, soft_wrap=True)
+        console.print(_farewell(sandbox, scenario_class), highlight=False, markup=False, soft_wrap=True)
 
 
 def _invitation(sandbox: Sandbox, page: str) -> str:
@@ -485,14 +486,15 @@ def _invitation(sandbox: Sandbox, page: str) -> str:
     return f"See the fleet at {url}{page} as the user {_VIEWER} with the key {key}"
 
 
-def _farewell(sandbox: Sandbox, examples: Sequence[str]) -> str:
+def _farewell(sandbox: Sandbox, scenario_class: type[DemoScenario]) -> str:
     usual = sandbox.directory == default_directory().resolve()
     return _FAREWELL.format(
         directory=sandbox.directory,
+        invitation=_invitation(sandbox, scenario_class.PAGE),
         option="" if usual else f" -d {sandbox.directory}",
         tree=sandbox.status()["tree"],
         activate=Path(sys.prefix) / "bin" / "activate",
-        examples="\n".join(f"  {example}" for example in examples),
+        examples="\n".join(f"  {example}" for example in scenario_class.EXAMPLES),
     )
 
 
