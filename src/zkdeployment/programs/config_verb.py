@@ -12,7 +12,7 @@ import click
 from zkdeployment.agent.packages import command as package_command
 from zkdeployment.base.errors import PackageError, RefusedError, without_passwords
 from zkdeployment.base.features import installed
-from zkdeployment.base.machine.files import write_problem
+from zkdeployment.base.machine.files import read_problem, write_problem
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
@@ -48,8 +48,8 @@ def check(config: Path, output: str) -> None:
     """Print the settings of CONFIG with all defaults, or every error in CONFIG.
 
     Files and URLs with the host's id and role are read. Passwords are not shown. The dnf and rpm that change
-    packages on this machine, and warnings about missing programs and about directories to which the user
-    zkdeployment cannot write, are printed to standard error.
+    packages on this machine, and warnings about missing programs and about what the user zkdeployment
+    cannot read or write, are printed to standard error.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def check(config: Path, output: str) -> None:
         _check_name(settings),
         check_publishers(settings),
         _check_packages(settings),
-        _check_places(settings),
+        _check_places(settings, config),
     )
     for problem in chain.from_iterable(problems):
         echo(f"warning: {problem}", err=True)
@@ -98,10 +98,13 @@ def _check_name(settings: Settings) -> Iterator[str]:
         yield str(error)
 
 
-def _check_places(settings: Settings) -> Iterator[str]:
-    """Yield the reasons why the user of the units cannot write the mirror or a file of metrics."""
+def _check_places(settings: Settings, config: Path) -> Iterator[str]:
+    """Yield the reasons why the user of the units cannot read ``config``, or write the mirror or metrics."""
     sync = settings.of(SyncSettings)
     if sync is not None:
+        problem = read_problem(config, _USER)
+        if problem is not None:
+            yield f"the syncer does not start: {problem}"
         mirror = sync.tree_directory
         problem = write_problem(mirror if mirror.exists() else mirror.parent, _USER)
         if problem is not None:

@@ -11,6 +11,8 @@ import pytest
 from support.commands import invoke
 from zkdeployment.agent.packages import command
 
+NOBODY = pwd.getpwnam("nobody")
+
 
 def shadow(directory, said):
     """Write programs that report these versions to a directory."""
@@ -111,9 +113,34 @@ def test_a_new_host_without_a_domain_is_warned_of(tmp_path, monkeypatch, name):
     assert invoke("config", "check", file).stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("lines", "mode", "owner", "is_warned"),
+    [
+        (("[sync]", "url = /srv/tree"), 0o640, (0, 0), True),
+        (("[sync]", "url = /srv/tree"), 0o600, (0, NOBODY.pw_gid), True),
+        (("[sync]", "url = /srv/tree"), 0o640, (0, NOBODY.pw_gid), False),
+        (("[sync]", "url = /srv/tree"), 0o400, (NOBODY.pw_uid, 0), False),
+        (("[sync]", "url = /srv/tree"), 0o044, (NOBODY.pw_uid, 0), True),
+        (("[sync]", "url = /srv/tree"), 0o644, (0, 0), False),
+        ((), 0o600, (0, 0), False),
+    ],
+)
+def test_a_syncer_that_cannot_read_its_configuration_is_warned_of(
+    check, tmp_path, monkeypatch, lines, mode, owner, is_warned
+):
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: NOBODY)
+    mirror = ("tree-directory = /tmp/tree",) if lines else ()
+    file = tmp_path / "host.cfg"
+    file.touch()
+    os.chown(file, *owner)
+    file.chmod(mode)
+    warnings = check({}, "packages = none", *lines, *mirror)
+    problem = f"warning: the syncer does not start: zkdeployment cannot read {file}, which belongs to "
+    assert (problem in warnings) is is_warned
+
+
 def test_places_to_which_the_user_of_the_units_cannot_write_are_warned_of(check, tmp_path, monkeypatch):
-    nobody = pwd.getpwnam("nobody")
-    monkeypatch.setattr(pwd, "getpwnam", lambda _: nobody)
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: NOBODY)
     state, textfile = tmp_path / "state", tmp_path / "textfile"
     textfile.mkdir()
     sync = ("packages = none", "[sync]", "url = /srv/tree", f"tree-directory = {state}/tree")
@@ -129,7 +156,7 @@ def test_places_to_which_the_user_of_the_units_cannot_write_are_warned_of(check,
     assert f"warning: metrics in [sync]: zkdeployment cannot write to {textfile}" in warnings
     shutil.rmtree(tmp_path / "bin")
     for place in (state, textfile):
-        os.chown(place, nobody.pw_uid, nobody.pw_gid)
+        os.chown(place, NOBODY.pw_uid, NOBODY.pw_gid)
     assert check({}, *sync, *metrics) == ""
     shutil.rmtree(tmp_path / "bin")
     (state / "tree").mkdir()

@@ -307,18 +307,36 @@ def write_problem(directory: Path, user: str) -> str | None:
         status = directory.stat()
     except OSError as error:
         return f"{user} cannot write to {directory}: {error.strerror}; {make}"
-    if status.st_uid == entry.pw_uid:
-        permission = stat.S_IWUSR
-    elif status.st_gid in os.getgrouplist(user, entry.pw_gid):
-        permission = stat.S_IWGRP
-    else:
-        permission = stat.S_IWOTH
-    if entry.pw_uid == 0 or (stat.S_ISDIR(status.st_mode) and status.st_mode & permission):
+    if entry.pw_uid == 0 or (stat.S_ISDIR(status.st_mode) and _mode_for(status, entry) & stat.S_IWOTH):
         return None
     return (
         f"{user} cannot write to {directory}, which belongs to {_name(status.st_uid)} with mode"
         f" {stat.S_IMODE(status.st_mode):03o}; {make}"
     )
+
+
+def read_problem(file: Path, user: str) -> str | None:
+    """Return why a user cannot read an existing file; ``None`` if the user can, or does not exist."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    status = file.stat()
+    if entry.pw_uid == 0 or _mode_for(status, entry) & stat.S_IROTH:
+        return None
+    return (
+        f"{user} cannot read {file}, which belongs to {_name(status.st_uid)} with mode"
+        f" {stat.S_IMODE(status.st_mode):03o}; permit it with: chgrp {user} {file} && chmod 640 {file}"
+    )
+
+
+def _mode_for(status: os.stat_result, entry: pwd.struct_passwd) -> int:
+    """Return the mode of a file with the permissions of a user in its last three bits."""
+    if status.st_uid == entry.pw_uid:
+        return status.st_mode >> 6
+    if status.st_gid in os.getgrouplist(entry.pw_name, entry.pw_gid):
+        return status.st_mode >> 3
+    return status.st_mode
 
 
 @contextlib.contextmanager
