@@ -35,6 +35,7 @@ class GrantChecks:
         self._fail = fail
         self._is_late = is_late
         self._changed: dict[str, float] = {}
+        self._lacking: dict[str, int] = {}  # the publications that hosts completed without stopped groups
         self._judging: str | None = None  # the rollout of the publication that the fleet deploys
         self._judging_since = 0.0
 
@@ -49,6 +50,22 @@ class GrantChecks:
             judging = self._judging_rollout()
             if judging != self._judging:
                 self._judging, self._judging_since = judging, self._world.now
+        for change in changes:
+            self._note_lacking(change)
+
+    def _note_lacking(self, change: Change) -> None:
+        """Note a host that completed its part except steps of stopped groups: these need no other grant."""
+        parent, _, host = change.path.rpartition("/")
+        rollout = self._judging_rollout()
+        if parent != paths.HOSTS or change.kind == "delete" or rollout is None:
+            return
+        node = _decoded(change.data)
+        if not self._governs(node.get("version")) or node.get("sequence", 0) < self._sequence:
+            return
+        if not node.get("lacking"):
+            self._lacking.pop(host, None)
+        elif self._properties(paths.grant_path(rollout, host)).get("phase") == Phase.DEPLOY.value:
+            self._lacking[host] = self._sequence
 
     def script_started(self, call: ScriptCall) -> None:
         """Check a script outside the brackets of controllers: the work under a role's lock is completed."""
@@ -59,7 +76,7 @@ class GrantChecks:
         if rollout is not None:
             deciding.append(paths.grant_path(rollout, call.machine.name))
             grant = self._properties(deciding[-1]).get("phase")
-        if grant == Phase.DEPLOY.value:
+        if grant == Phase.DEPLOY.value or self._lacking.get(call.machine.name) == self._sequence:
             return
         since = max(self._changed.get(path, 0.0) for path in deciding)
         if self._is_late(call, since):
@@ -72,6 +89,8 @@ class GrantChecks:
         """Check that no failure of one host stops a fleet whose rollout judges the host."""
         if self._judging is None or stop.get("by") is not None:
             return
+        if self._lacking.get(str(stop.get("host"))) == self._sequence:
+            return  # the rollout has judged the host
         if self._world.now - self._judging_since > _BEGINNING:
             self._fail(f"{stop.get('host')} stops the fleet, although rollout {self._judging} judges the host")
 
@@ -79,10 +98,16 @@ class GrantChecks:
         """Return the rollout of the publication that the fleet deploys; ``None`` if none is under way."""
         if not self._governs(self._properties(paths.HOSTS).get("version")):
             return None
-        rollouts, targets = self._properties(paths.ROLLOUTS), self._properties(paths.TARGETS)
-        current, sequence = rollouts.get("current"), targets.get("since") or targets.get("sequence")
-        is_valid = rollouts.get("over") is not True and str(current).startswith(f"{sequence}-")
+        rollouts = self._properties(paths.ROLLOUTS)
+        current = rollouts.get("current")
+        is_valid = rollouts.get("over") is not True and str(current).startswith(f"{self._sequence}-")
         return str(current) if is_valid else None
+
+    @property
+    def _sequence(self) -> int:
+        """The sequence of the publication that names the rollout; 0 before the first one."""
+        targets = self._properties(paths.TARGETS)
+        return targets.get("since") or targets.get("sequence") or 0
 
     def _governs(self, revision: object) -> bool:
         """Whether the fleet deploys a revision under a strategy."""

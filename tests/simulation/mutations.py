@@ -364,9 +364,17 @@ def gaps_measured() -> Iterator[None]:
         yield
 
 
-def deployments_outlive_retries() -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def deployments_outlive_retries() -> Iterator[None]:
     """Let a deployment that began with a retry continue without a grant when the fleet is resumed."""
-    return mock.patch.object(Mandate, "__eq__", lambda self, other: other and self.revision == other.revision)
+    same = mock.patch.object(Mandate, "__eq__", lambda self, other: other and self.revision == other.revision)
+    with same, deployments_outlive_publications():
+        yield
+
+
+def deployments_outlive_publications() -> contextlib.AbstractContextManager[Any]:
+    """Let a deployment that began without a grant continue when the revision is published again."""
+    return mock.patch(f"{_SUPERVISION}._check_ungranted")
 
 
 def failures_stop_resumed_fleets() -> contextlib.AbstractContextManager[Any]:
@@ -596,6 +604,9 @@ MUTATIONS = {
     "failed metrics ignored": Mutation(metrics_ignored, "analyses", first=32),
     "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
     "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=50),
+    "a resumed group continues without a grant": Mutation(
+        deployments_outlive_publications, "group stops", first=61
+    ),
     "a host in maintenance begins a step": Mutation(maintenance_ends_no_deployments, "maintenance", first=2),
     "a reboot gives its lock away": Mutation(reboots_unlocked, "reboots"),
     "a reboot is not recorded": Mutation(reboots_unrecorded, "reboots"),

@@ -13,7 +13,7 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.commands import invoke
-from support.fleets.coordinated import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet, ScriptedRollout
 from support.strategies import canary_first
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
@@ -115,6 +115,13 @@ class Site:
 
     def calls(self, host: AgentHost) -> list[str]:
         return [call for call in self.fleet.calls() if call.startswith(f"{host.id} ")]
+
+    def rollout(self, revision: str) -> ScriptedRollout:
+        """Begin the rollout of the last publication."""
+        sequence = self.fleet.get("/zkdeployment/targets")["sequence"]
+        rollout = ScriptedRollout(self.fleet, revision, sequence=sequence, published=True)
+        rollout.begin()
+        return rollout
 
     def resume(self) -> None:
         with Session(self.fleet.connection) as session:
@@ -320,6 +327,30 @@ def test_a_rollout_continues_over_a_stopped_group_and_its_hosts_run_the_steps_af
             daemon.control.stop()
             thread.join(60)
     assert versions(site.h2) == {"foo": "2.0", "bar": "2.0"}
+
+
+def test_a_host_that_runs_the_steps_it_lacks_waits_for_a_grant_as_soon_as_the_revision_is_published_again(
+    site: Site,
+):
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    with site.h1.agent():
+        revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=canary_first({"node_names": ["h1"]}))
+        rollout = site.rollout(revision)
+        rollout.grant("deploy")
+        wait_until(lambda: site.h1.has_finished(revision) and "lacking" in site.h1.node, "h1 lacks only the group")
+        (site.h1.root / "fail").unlink()
+        block = site.h1.block()
+        before = len(site.fleet.calls())
+        site.resume()
+        wait_until(lambda: len(site.fleet.calls()) > before, "h1 runs the first step that it lacks")
+        site.publishing.sync(force=True)
+        block.unlink()
+        wait_until(lambda: "waits to prepare" in site.h1.node.get("step", ""), "h1 waits for its turn")
+        assert site.fleet.calls()[before:] == called("/b/web 0")
+        site.rollout(revision).grant("deploy")
+        wait_until(lambda: "lacking" not in site.h1.node and site.h1.has_finished(revision), "h1 lacks nothing")
+    assert "h1 end /z/two 0" in site.fleet.calls()
 
 
 def test_the_verb_resumes_a_group_and_records_who_did(site: Site):

@@ -246,13 +246,11 @@ class AgentCycle:
             return
         self._held = None
         gate = None
-        # A host needs no grant to follow its lease, nor for a retry: no strategy governs a stopped fleet.
-        if published.governs(cluster) and self.lease.is_reached and not self._has_been_granted(published):
-            sequence = published.effective_since
+        if self._reporting.needs_grant(mandate, cluster, published, follows_lease=not self.lease.is_reached):
             gate = RolloutGate(
                 self._reporting,
                 self._waits,
-                sequence=sequence,
+                sequence=published.effective_since,
                 revision=mandate.revision,
                 spread=self.start_spread,
             )
@@ -308,14 +306,6 @@ class AgentCycle:
             self._reporting.deployment.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
-
-    def _has_been_granted(self, published: Published) -> bool:
-        """Whether the host has completed its part of the rollout, and only lacks steps of stopped groups.
-
-        The host needs no further grant to run them: its rollout may have ended.
-        """
-        reached = self._adapters.run.version.read().sequence(published.revision)
-        return bool(self._reporting.host.lacking) and reached >= published.effective_since > 0
 
     def _is_group_resumed(self) -> bool:
         """Whether the host lacks steps of a group that is no longer stopped."""

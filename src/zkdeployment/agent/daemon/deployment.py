@@ -192,7 +192,8 @@ class Supervision:
     The deployment belongs to its ``mandate``, and ends when the host no longer has that.
     ``published`` is the last publication that was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
-    delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
+    delays the deployment, which is abandoned when the host needs a grant. A deployment that waits at the gate is
+    abandoned when ``disturbed`` returns true.
     ``changed`` is whether this deployment has begun to change the host. ``lease`` gives the host its role if it
     can be leased; the failures of such a host concern no other host. ``groups`` are the stops of groups.
     """
@@ -428,7 +429,24 @@ class Supervision:
             raise ConflictError(f"the cluster version changed: expected {self._mandate}, found {now}")
         if cluster.stamp != self._stamp:
             self.groups.read()
+            if midway:
+                return  # the change stays unread for the next check before other steps
+            self._check_ungranted(cluster)
         self._stamp, self._maintenance_stamp = cluster.stamp, cluster.maintenance_stamp
+
+    def _check_ungranted(self, cluster: Cluster) -> None:
+        """Raise ``ConflictError`` if a deployment that began without a grant needs one now."""
+        if self.gate is not None:
+            return
+        # Read after the cluster version, so that the version never lacks its strategy. A host with publishers
+        # verifies the publication when it begins again.
+        published = self._reporting.retry_until_reachable(self._adapters.fleet.published)
+        follows_lease = not self.lease.is_reached
+        if self._reporting.needs_grant(self._mandate, cluster, published, follows_lease=follows_lease):
+            raise ConflictError(
+                f"{self.revision} was published with a rollout: the host continues with a grant of publication"
+                f" {published.effective_since}"
+            )
 
     def _may_finish(self, cluster: Cluster) -> bool:
         """Whether actions that belong together are completed, although the host has another mandate or none."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.agent.reporting.failures import FailureReporter
+from zkdeployment.agent.rules.grants import needs_grant
 from zkdeployment.agent.rules.system import host_system
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult, HostResult
 from zkdeployment.base.errors import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.host import Host
+    from zkdeployment.base.publication import Published
     from zkdeployment.base.stop import LackingGroup
     from zkdeployment.base.system import HostSystem
 
@@ -114,6 +116,14 @@ class HostPresence:
         mandate = cluster.mandate(host_id)
         # A maintenance is not signed, so a host with publishers undeploys nothing for it.
         return cluster.drain(host_id) if mandate is None and self.adapters.trusted is None else mandate
+
+    def needs_grant(
+        self, mandate: Mandate, cluster: Cluster | None, published: Published, *, follows_lease: bool
+    ) -> bool:
+        """Whether this host needs a grant of the rollout of the last publication."""
+        versions = self.adapters.run.version
+        lacking_since = versions.read().sequence(published.revision) if self.host.lacking else 0
+        return needs_grant(mandate, cluster, published, follows_lease=follows_lease, lacking_since=lacking_since)
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
         attempt = 0
