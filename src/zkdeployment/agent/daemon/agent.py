@@ -182,6 +182,7 @@ class AgentCycle:
         self._has_noted_boot = False
         self._state = CycleState.READING
         self.start_spread = 0.0
+        self._stamp: int | None = None  # of the cluster version of this cycle
         self.maintenance_end: float | None = None
 
     def run(self) -> CycleState:
@@ -229,6 +230,7 @@ class AgentCycle:
             self._advance(published)
             return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
+        self._stamp = None if cluster is None else cluster.stamp
         maintenance = None if cluster is None else cluster.maintenance.get(self._reporting.host.identity.id)
         self.maintenance_end = None if maintenance is None else maintenance.until
         if cluster is not None and maintenance is not None:
@@ -359,6 +361,7 @@ class AgentCycle:
             lease=self.lease,
             disturbed=self._is_disturbed,
         )
+        supervision.judged = self._stamp
         run = DeploymentRun(self._reporting, supervision, commands=self._commands)
         may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():

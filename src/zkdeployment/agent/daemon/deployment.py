@@ -192,8 +192,9 @@ class Supervision:
     The deployment belongs to its ``mandate``, and ends when the host no longer has that.
     ``published`` is the last publication that was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
-    delays the deployment, which is abandoned when the host needs a grant. A deployment that waits at the gate is
-    abandoned when ``disturbed`` returns true.
+    delays the deployment, which is abandoned when a change of the cluster version makes the host need a grant;
+    ``judged`` is the stamp of the version for which that was decided before. A deployment that waits at the gate
+    is abandoned when ``disturbed`` returns true.
     ``changed`` is whether this deployment has begun to change the host. ``lease`` gives the host its role if it
     can be leased; the failures of such a host concern no other host. ``groups`` are the stops of groups.
     """
@@ -224,6 +225,7 @@ class Supervision:
         self._maintenance_stamp: int | None = None  # likewise
         self.groups = GroupStops(reporting)
         self.changed = False
+        self.judged: int | None = None
         self._timer = AttemptTimer(adapters, revision, self.sequence)
 
     @property
@@ -431,13 +433,12 @@ class Supervision:
             self.groups.read()
             if midway:
                 return  # the change stays unread for the next check before other steps
-            self._check_ungranted(cluster)
+            if self.gate is None and cluster.stamp != self.judged:
+                self._check_ungranted(cluster)
         self._stamp, self._maintenance_stamp = cluster.stamp, cluster.maintenance_stamp
 
     def _check_ungranted(self, cluster: Cluster) -> None:
         """Raise ``ConflictError`` if a deployment that began without a grant needs one now."""
-        if self.gate is not None:
-            return
         # Read after the cluster version, so that the version never lacks its strategy. A host with publishers
         # verifies the publication when it begins again.
         published = self._reporting.retry_until_reachable(self._adapters.fleet.published)
