@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.durations import age, duration_seconds, utc_text
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import listing, printable
 
@@ -114,6 +115,14 @@ def given_end(text: str, now: float) -> float | None:
     if end <= now:
         raise ValueError(f"until: expected a time in the future, found {text}")
     return end
+
+
+def end_given_with(act: Act, text: str) -> float | None:
+    """Return the end that a person gives with an act, as ``given_end`` does; raises ``RefusedError``."""
+    try:
+        return given_end(text, act.time)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
 
 
 def describe_maintenance(hosts: Iterable[tuple[str, Maintenance]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.act import Act, ActRight, given_end
+from zkdeployment.base.act import Act, ActRight, end_given_with, given_end
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.promotion import store
@@ -301,10 +301,7 @@ unpin the fleet."""
         """Pin the fleet; raises ``RefusedError`` for a past end, and what ``store.pin`` raises."""
         words = (f"pin fleet {self.fleet}", self.revision, f"until {self.until}" if self.until else "")
         act = actor.record(self, " ".join(filter(None, words)))
-        try:
-            end = given_end(self.until, act.time)
-        except ValueError as error:
-            raise RefusedError(str(error)) from error
+        end = end_given_with(act, self.until)
         return store.pin(adapters.session, self.fleet, act, revision=self.revision, until=end)
 
     @classmethod

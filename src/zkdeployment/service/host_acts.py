@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from zkdeployment.base.act import Act, ActRight, given_end
+from zkdeployment.base.act import Act, ActRight, end_given_with, given_end
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection, cordoned, select_identities
 from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, RecordedAct, Visit, given
@@ -147,10 +147,7 @@ With ``drain``, the hosts first undeploy the services that other hosts have."""
         until = f"until {self.until}" if self.until else ""
         words = ("cordon", str(self.selection), "--drain" if self.drain else "", until)
         act = actor.record(self, " ".join(filter(None, words)))
-        try:
-            end = given_end(self.until, act.time)
-        except ValueError as error:
-            raise RefusedError(str(error)) from error
+        end = end_given_with(act, self.until)
         hosts = adapters.maintenance.begin(self.selection, act, until=end, most=self.at_most, drain=self.drain)
         return HostMaintenance(RecordedAct.of(act), [*hosts])
 

@@ -57,7 +57,7 @@ class Haproxy:
 
     def reload_by_others(self):
         pid = self.balancer.pid
-        subprocess.run(self.balancer.reload, shell=True, check=True)
+        subprocess.run(self.balancer.reload.split(), check=True)
         self.wait_for_other_process(pid)
 
     def wait_for_other_process(self, pid):

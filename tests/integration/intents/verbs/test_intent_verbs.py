@@ -18,6 +18,7 @@ import pytest
 from support.branches import Branch
 from support.commands import Done, invoke
 from support.repository import make_key, public
+from support.waiting import wait_until
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
@@ -148,8 +149,7 @@ class Site:
         last = self.branch.tip()
 
         def judge() -> None:
-            while self.branch.tip() == last:
-                time.sleep(0.02)
+            wait_until(lambda: self.branch.tip() != last, "the next push")
             with pytest.raises(RefusedError):
                 self.publish()
 
