@@ -269,6 +269,7 @@ class Observer:
         if self._claimed.get(host) == identity:
             return
         self._claimed[host] = identity
+        self.read_record()  # all scripts that ended before the claim
         if (claim := self.claim(host)) is not None:
             self._world.trace.note(f"{host} has deployed {claim.revision[:12]}")
             self.see(claim)

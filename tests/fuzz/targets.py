@@ -6,6 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from joserfc import jwt
 from joserfc.jwk import OctKey
@@ -17,6 +18,7 @@ from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import (
     ConfigurationError,
     IdentityProviderError,
+    ServiceError,
     TreeError,
     UntrustedError,
     ZkdeploymentError,
@@ -24,18 +26,25 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.host import Host
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.base.machine.http import HttpAnswer
+from zkdeployment.base.machine.http import HttpAnswer, HttpClient
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
 from zkdeployment.checks.nagios.files import read_status_file
+from zkdeployment.checks.nagios.service import HttpMonitoringService
 from zkdeployment.documents.reading import read_documents, read_facts
+from zkdeployment.promotion.services import FleetService, ServiceClient, _read_report, ask_dry_run, ask_plan
+from zkdeployment.promotion.streams import EventText, HostCount
+from zkdeployment.providers.haproxy import ReloadNeededError, SocketUnusableError
+from zkdeployment.providers.haproxy_socket import RunningServers, RuntimeSocket
 from zkdeployment.publishing.signing.statement import SignedStatement, Statement, decode_bucket
 from zkdeployment.publishing.store import hosts
 from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.documents import decode_document, decode_strategy
 from zkdeployment.publishing.store.service_order import decode_entry
 from zkdeployment.publishing.targets.services import decode_target
+from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.service import openid
 from zkdeployment.service.users.external_logins import OpenIdAttempt, OpenIdClient
 from zkdeployment.strategies.store.agent_records import decode_grant, decode_report
@@ -46,7 +55,7 @@ from zkdeployment.tree.parse import parse
 from zkdeployment.zookeeper.nodes import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 CORPORA = Path(__file__).parent / "corpora"
 WORDS = Path(__file__).parent / "words.dict"
@@ -132,9 +141,100 @@ def read_node(data: bytes) -> None:
         NODES[data[0] % len(NODES)](Node(data[1:], 0, 0, 0, 0, 0, 0.0, 0.0))
 
 
+_STATUSES = (200, 304, 401, 423, 500)
+
+
+def _answer(data: bytes) -> HttpAnswer:
+    """Return an answer: the first byte is its status, the first line is each of its headers."""
+    line, _, content = data[1:].partition(b"\n")
+    headers = dict.fromkeys(("Retry-After", "Age", "ETag", "Content-Type"), _text(line))
+    return HttpAnswer(_STATUSES[data[0] % len(_STATUSES)] if data else 200, headers, content)
+
+
+def _report(client: ServiceClient) -> None:
+    known = _read_report(client, _FLEET, None, 1e9)
+    _read_report(client, _FLEET, known, 1e9)
+
+
+class _KeylessClient(ServiceClient):
+    """A client that needs no file with a key."""
+
+    def credentials(self, service: FleetService) -> dict[str, str]:  # noqa: ARG002  the same for each
+        return {}
+
+
+_FLEET = FleetService("eu-1", "https://eu-1.example.com")
+_CLIENT_OF_FLEETS = _KeylessClient(CORPORA)
+
+
+def _stream(data: bytes) -> None:
+    counted = HostCount()
+    with contextlib.suppress(ServiceError):
+        for event in EventText().feed(data):
+            counted.is_reason(event, lacking=2)
+
+
+def _http(read: Callable[[], object], *expected: type[Exception]) -> Callable[[bytes], None]:
+    """Return a reader of the answers that the requests of ``read`` get."""
+
+    def with_answer(data: bytes) -> None:
+        with patch.object(HttpClient, "request", return_value=_answer(data)), contextlib.suppress(*expected):
+            read()
+
+    return with_answer
+
+
+def _fleet(read: Callable[[ServiceClient], object]) -> Callable[[bytes], None]:
+    return _http(lambda: read(_CLIENT_OF_FLEETS), ServiceError)
+
+
+_METRICS = MetricsServer(MetricsSettings(url="https://metrics.example.com"))
+_MONITORING = HttpMonitoringService("https://deploy.example.com", "nagios", "key")
+
+
+class _AnsweringSocket(RuntimeSocket):
+    """The socket of an HAProxy that answers everything with two texts: on itself, and on its servers."""
+
+    info, state = "", ""
+
+    def ask(self, commands: Sequence[str]) -> list[str]:
+        return [self.info if command == "show info" else self.state for command in commands]
+
+
+_BACKEND = b"backend shop\n    server app1 app1:80 weight 100\n"
+
+
+def _balancer(data: bytes) -> None:
+    haproxy = _AnsweringSocket(Path("haproxy.sock"))
+    servers = RunningServers(haproxy)
+    servers.begin_reload(_BACKEND)
+    haproxy.info, _, haproxy.state = _text(data).partition("\n\n")
+    with contextlib.suppress(SocketUnusableError, ReloadNeededError):
+        servers.change(_BACKEND)
+    servers.restore(_BACKEND)
+
+
+#: The readers of what other systems answer. The first byte of the data chooses one of them.
+ANSWERS: tuple[Callable[[bytes], object], ...] = (
+    lambda data: _answer(data).retry_after(1e9),
+    _http(lambda: _METRICS.query("up", at=1e9), NoDataError),
+    _fleet(_report),
+    _fleet(lambda client: ask_dry_run(client, _FLEET, "f00d")),
+    _fleet(lambda client: ask_plan(client, _FLEET, "f00d")),
+    _stream,
+    _http(_MONITORING.list_flagged, ServiceError),
+    _http(_MONITORING.list_deployed, ServiceError),
+    _http(lambda: _MONITORING.fetch(["a"]), ServiceError),
+    _http(lambda: _MONITORING.report_results({}), ServiceError),
+    _http(_MONITORING.list_working_hosts, ServiceError),
+    _balancer,
+)
+
+
 def read_answer(data: bytes) -> None:
-    """Read the header with which the receiver of a webhook asks for a pause."""
-    HttpAnswer(429, {"Retry-After": _text(data)}).retry_after(1e9)
+    """Read what another system answered: a webhook, a server of metrics, a fleet, a load balancer."""
+    if data:
+        ANSWERS[data[0] % len(ANSWERS)](data[1:])
 
 
 _KEY = OctKey.import_key("a key of 256 bits for signatures")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fuzz.targets import CORPORA, NODES, TARGETS
+from fuzz.targets import ANSWERS, CORPORA, NODES, TARGETS
 from support.commands import run
 
 CORPUS = [file for target in TARGETS for file in sorted((CORPORA / target).iterdir())]
@@ -16,8 +16,9 @@ def test_the_corpora_are_read_without_an_unexpected_error(file):
     TARGETS[file.parent.name](file.read_bytes())
 
 
-def test_the_corpus_of_nodes_has_each_reader():
-    assert {file.read_bytes()[0] for file in (CORPORA / "nodes").iterdir()} >= set(range(len(NODES)))
+@pytest.mark.parametrize(("corpus", "readers"), [("nodes", NODES), ("answers", ANSWERS)])
+def test_the_corpus_has_each_reader(corpus, readers):
+    assert {file.read_bytes()[0] for file in (CORPORA / corpus).iterdir()} >= set(range(len(readers)))
 
 
 @pytest.mark.nightly

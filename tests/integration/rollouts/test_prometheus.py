@@ -177,11 +177,10 @@ def test_other_answers_have_a_reason(status, body, reason):
         assert reason in problem(client(url))
 
 
-def test_an_answer_of_another_time_is_no_data():
-    old = json.dumps(
-        {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1000.0, "1"]}]}}
-    ).encode()
-    with answering(body=old) as url:
+@pytest.mark.parametrize("time", [1000.0, "nan"])
+def test_an_answer_of_another_time_is_no_data(time):
+    data = {"resultType": "vector", "result": [{"metric": {}, "value": [time, "1"]}]}
+    with answering(body=json.dumps({"status": "success", "data": data}).encode()) as url:
         assert problem(client(url)).startswith("the answer is of another time: ")
         assert client(url).query("up", 1000.0).value == 1
 
