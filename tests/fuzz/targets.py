@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from joserfc import jwt
+from joserfc import jws
 from joserfc.jwk import OctKey
 
 from zkdeployment.agent.packages import failures, installed_packages
@@ -46,7 +46,7 @@ from zkdeployment.publishing.targets.services import decode_target
 from zkdeployment.rollouts.measuring import MetricsServer, NoDataError
 from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.service import openid
-from zkdeployment.service.users.external_logins import OpenIdAttempt, OpenIdClient
+from zkdeployment.service.users.external_logins import ExternalUser, OpenIdAttempt, OpenIdClient
 from zkdeployment.strategies.store.agent_records import decode_grant, decode_report
 from zkdeployment.strategies.store.records import decode_state
 from zkdeployment.tree.canonical import canonical_text
@@ -261,14 +261,18 @@ def read_login(data: bytes) -> None:
         return
     if not isinstance(answers, dict):
         return
-    provider = _AnsweringProvider(_CLIENT, SystemClock())
+    provider = _AnsweringProvider(_CLIENT, SystemClock(), secret="secret")
     claims = answers.get("claims")
     if isinstance(claims, dict):
-        token = jwt.encode({"alg": "HS256"}, claims, _KEY)
+        token = jws.serialize_compact({"alg": "HS256"}, json.dumps(claims), _KEY)
         answers = {**answers, "token": {"id_token": token, **(answers.get("token") or {})}}
     provider.answers = answers
+    attempt, callback = OpenIdAttempt("state", "nonce", "verifier"), "https://fleet.example.com/login"
     with contextlib.suppress(IdentityProviderError):
-        provider.find_user("code", OpenIdAttempt("state", "nonce", "verifier"), "https://fleet.example.com/login")
+        provider.login_url(attempt, callback)
+        user = provider.find_user("code", attempt, callback)
+        if isinstance(user, ExternalUser):
+            user.identity.encode("ascii")
 
 
 def read_dnf(data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -43,6 +44,9 @@ _PATIENCE = 5.0  # to wait while another thread reads the configuration
 
 _MAX_BYTES = 1 << 20
 
+#: The ways in which a provider takes the secret of a client, in its metadata.
+_METHODS = "token_endpoint_auth_methods_supported"
+
 
 class OpenIdProvider:
     """An OpenID provider, reached by HTTPS.
@@ -65,17 +69,20 @@ class OpenIdProvider:
     def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
         """Return the provider's address for the login, from which the provider redirects to ``callback``."""
         metadata, _ = self._configuration(_KEPT)
-        url: str = prepare_grant_uri(
-            metadata["authorization_endpoint"],
-            self._client.client_id,
-            "code",
-            redirect_uri=callback,
-            scope=list(self._client.scopes),
-            state=attempt.state,
-            nonce=attempt.nonce,
-            code_challenge=create_s256_code_challenge(attempt.verifier),
-            code_challenge_method="S256",
-        )
+        try:
+            url: str = prepare_grant_uri(
+                metadata["authorization_endpoint"],
+                self._client.client_id,
+                "code",
+                redirect_uri=callback,
+                scope=list(self._client.scopes),
+                state=attempt.state,
+                nonce=attempt.nonce,
+                code_challenge=create_s256_code_challenge(attempt.verifier),
+                code_challenge_method="S256",
+            )
+        except ValueError as error:
+            raise self._unacceptable(f"its authorization_endpoint is no address ({error})") from error
         return url
 
     def find_user(self, code: str, attempt: OpenIdAttempt, callback: str) -> ExternalUser | str:
@@ -101,8 +108,7 @@ class OpenIdProvider:
         }
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         if self._secret is not None:
-            methods = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-            if "client_secret_basic" in methods:
+            if "client_secret_basic" in metadata.get(_METHODS, ["client_secret_basic"]):
                 pair = f"{quote(client.client_id, safe='')}:{quote(self._secret, safe='')}"
                 headers |= basic_login(pair)
             else:
@@ -177,10 +183,12 @@ class OpenIdProvider:
         if metadata.get("issuer") != issuer:
             raise self._unacceptable(f"expected the issuer {issuer}, found {metadata.get('issuer')!a}")
         scheme = issuer.partition(":")[0]
+        if not isinstance(metadata.get(_METHODS, []), list):
+            raise self._unacceptable(f"expected a list as its {_METHODS}")
         optional = ["userinfo_endpoint"] if "userinfo_endpoint" in metadata else []
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", *optional):
             address = metadata.get(name)
-            if not isinstance(address, str) or not address.startswith((f"{scheme}://", "https://")):
+            if not isinstance(address, str) or not re.fullmatch(f"({scheme}|https)://[!-~]+", address):
                 raise self._unacceptable(f"expected an address that begins with {scheme}:// as its {name}")
         return metadata
 

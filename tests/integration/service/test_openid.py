@@ -131,6 +131,21 @@ def test_a_provider_with_another_issuer_is_refused(clock):
             provider.login_url(ATTEMPT, CALLBACK)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"jwks_uri": 5}, "an address that begins with http:// as its jwks_uri"),
+        ({"token_endpoint": "https://id.example.com/\ud800"}, "an address that begins with http://"),
+        ({"authorization_endpoint": "http://[/login"}, "its authorization_endpoint is no address"),
+        ({"token_endpoint_auth_methods_supported": None}, "a list as its token_endpoint_auth_methods_supported"),
+    ],
+)
+def test_metadata_that_is_no_metadata_is_refused(server, provider, metadata, expected):
+    server.metadata |= metadata
+    with pytest.raises(IdentityProviderError, match=expected):
+        provider.login_url(ATTEMPT, CALLBACK)
+
+
 def test_a_provider_that_is_away_is_an_error(clock):
     provider = OpenIdProvider(OpenIdClient(issuer="http://127.0.0.1:1", client_id=CLIENT_ID), clock)
     with pytest.raises(IdentityProviderError, match=r"the OpenID provider http://.* cannot be reached"):

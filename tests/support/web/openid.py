@@ -40,7 +40,8 @@ class OpenIdServer:
     """A provider that logs in everyone at once, with the identity in ``claims``.
 
     ``forge`` changes the claims of id tokens, ``sign`` replaces the signing. ``userinfo`` are claims that only the
-    userinfo endpoint gives. ``host`` is this machine's name in the addresses.
+    userinfo endpoint gives. ``metadata`` replaces parts of its metadata. ``host`` is this machine's name in the
+    addresses.
     """
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "1234", "preferred_username": "ann"})
@@ -48,6 +49,7 @@ class OpenIdServer:
     forge: Callable[[dict[str, Any]], None] = lambda _: None
     sign: Callable[[dict[str, Any]], str] | None = None
     issuer: str = ""
+    metadata: dict[str, object] = field(default_factory=dict)
     host: str = "127.0.0.1"
     requests: list[str] = field(default_factory=list)
 
@@ -133,6 +135,7 @@ class OpenIdServer:
             "jwks_uri": f"{self._url}/keys",
             "userinfo_endpoint": f"{self._url}/userinfo",
             "id_token_signing_alg_values_supported": ["RS256"],
+            **self.metadata,
         }
 
     def _authorize(self, query: dict[str, str]) -> str:

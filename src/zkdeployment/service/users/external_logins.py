@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING, TypeAlias
@@ -47,6 +48,10 @@ class OpenIdClient:
     roles: tuple[RoleRule, ...] = ()
 
 
+#: The ``sub`` of OpenID Connect Core 1.0, section 2.
+_SUBJECT = re.compile("[ -~]{1,255}")
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalUser:
     """A person who logged in elsewhere; ``identity`` is the place and the name of the login, and never changes."""
@@ -79,8 +84,8 @@ def openid_user(claims: Claims, client: OpenIdClient) -> ExternalUser | str:
     name, subject = claims.get(client.name_claim), claims.get("sub")
     if not isinstance(name, str) or not is_name(NameKind.USER, name):
         return f"the provider sent no usable user name: expected a short name in the claim {client.name_claim}"
-    if not isinstance(subject, str) or not subject:
-        return "the provider sent no subject: expected a text in the claim sub"
+    if not isinstance(subject, str) or not _SUBJECT.fullmatch(subject):
+        return "the provider sent no usable subject: expected 1 to 255 ASCII characters in the claim sub"
     role = role_of(claims, client.roles)
     if role is None:
         return f"no role is configured for {name}: expected a rule in openid-roles that matches"

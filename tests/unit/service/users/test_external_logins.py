@@ -57,7 +57,10 @@ def test_a_person_is_identified_by_issuer_and_subject():
         ({"sub": "42", "groups": ["ops"]}, "expected a short name in the claim preferred_username"),
         ({"sub": "42", "preferred_username": "a/b", "groups": ["ops"]}, "no usable user name"),
         ({"sub": "42", "preferred_username": ["ann"], "groups": ["ops"]}, "no usable user name"),
-        ({"preferred_username": "ann", "groups": ["ops"]}, "no subject"),
+        ({"preferred_username": "ann", "groups": ["ops"]}, "no usable subject"),
+        ({"sub": "", "preferred_username": "ann", "groups": ["ops"]}, "no usable subject"),
+        ({"sub": "4" * 256, "preferred_username": "ann", "groups": ["ops"]}, "no usable subject"),
+        ({"sub": "\ud800", "preferred_username": "ann", "groups": ["ops"]}, "no usable subject"),
         ({"sub": "42", "preferred_username": "ann"}, "no role is configured for ann"),
     ],
 )
