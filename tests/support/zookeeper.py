@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
 
 from support.proxy import Proxy
 from support.waiting import UNLIMITED, wait_until
@@ -72,7 +74,11 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
         self._client = KazooClient(hosts=connection, **options)
 
     def __enter__(self) -> KazooClient:
-        self._client.start(timeout=UNLIMITED)
+        try:
+            self._client.start(timeout=UNLIMITED)
+        except ConnectionLoss:
+            self.__exit__()
+            raise
         return self._client
 
     def __exit__(self, *_: object) -> None:
@@ -125,9 +131,14 @@ def renew_session(session: Session) -> None:
 
 
 def expire_session(connection: str, session: tuple[int, bytes]) -> None:
-    """Make the server expire a session by taking it over (id and password) and closing it."""
-    with connected(connection, client_id=session):
-        pass
+    """Make the server expire a session by taking it over (id and password) and closing it.
+
+    The owner may take it back before it is closed. It is over when another session comes in its place.
+    """
+    given = session
+    while given == session:
+        with suppress(ConnectionLoss), connected(connection, client_id=session) as client:
+            given = client.client_id
 
 
 def expire_owner(client: KazooClient, connection: str, path: str) -> None:

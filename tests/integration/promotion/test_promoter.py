@@ -279,10 +279,11 @@ def test_a_pin_ends_by_itself_and_the_fleet_joins(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
         running.until_ended(good)
-        pin(fleets, "us-1", until=time.time() + 4)
+        pin(fleets, "us-1", until=time.time() + 3600)
         newer = fleets.change("/newer")
         state = running.until_ended(newer)
         assert (fleets.branch("us-1"), "us-1" in state.rollout.hosts) == (good, False)
+        pin(fleets, "us-1", until=time.time() + 1)
         running.until(lambda: fleets.branch("us-1") == newer, "the fleet joins late")
         assert fleets.records.orders.pins == {}
 

@@ -441,6 +441,7 @@ def pools(zookeeper: str, publishing: Publishing) -> Iterator[PoolStage]:
     publishing.push(TREE.format("1"), pools_yaml=POOLS_DOCUMENT)
     publishing.sync()
     with running_service(zookeeper) as service:
+        wait_until(service.has_read, "the service has read the fleet")
         users = service.adapters.users
         admin, tenant = (
             add_tenant(users, name, role) for name, role in (("boss", Role.ADMIN), ("ci", Role.TENANT))
@@ -492,10 +493,7 @@ def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publi
     publishing.client.create("/zkdeployment/inventory/h1", encode_host(host), makepath=True)
     publishing.register("h1", "r1", "h1.example.com")
     feed = pools.service.adapters.feed
-    wait_until(
-        lambda: pools.service.has_read() and feed.snapshot().status.hosts and feed.known_hosts(["h1"]),
-        "the service has read the host",
-    )
+    wait_until(lambda: feed.snapshot().status.hosts and feed.known_hosts(["h1"]), "the service has read the host")
     page = pools.admin.get("/pools")
     machine = {"hostname": "m1.example.com", "ipaddr": "192.0.2.9", "values": 'cores=8 slots="8" rack="a b"'}
     form = follow(pools.admin, page, "Add a node")
