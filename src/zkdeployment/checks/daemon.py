@@ -649,7 +649,7 @@ def check_criterion(
     return OutsideCriterion(CHECKS, daemon.start, daemon.close, partial(deciding_health, health))
 
 
-def deciding_health(health: CheckHealth, state: RolloutState, now: float) -> HostHealth:
-    """Return the health of the hosts whose checks decide now."""
+def deciding_health(health: CheckHealth, state: RolloutState, now: float) -> HostHealth | None:
+    """Return the health of the hosts whose checks decide now; ``None`` if the checks of no host do."""
     since = checked(state, now)
-    return health.read(since, state.sequence, now) if since else HostHealth()
+    return health.read(since, state.sequence, now) if since else None

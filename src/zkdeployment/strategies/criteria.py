@@ -115,8 +115,12 @@ def _note(state: RolloutState, _active: ActivePhase, _facts: RolloutFacts) -> Ro
     return state
 
 
-def _judge(_state: RolloutState, active: ActivePhase, hosts: Collection[str], facts: RolloutFacts) -> Judgement:
-    health = facts.outside.get(CHECKS, HostHealth())
+def _judge(state: RolloutState, active: ActivePhase, hosts: Collection[str], facts: RolloutFacts) -> Judgement:
+    health: HostHealth | None = facts.outside.get(CHECKS, HostHealth())
+    if health is None:  # the checks did not decide yet when they should have been read
+        decides = state.rollout.strategy.group(active.task.group).pace.healthy_checks
+        is_pending = decides and baked(state, active, facts.now)
+        return Judgement(is_pending=is_pending, moments=(facts.now,) if is_pending else ())
     errors = {host: error for host, error in {**health.unchecked, **health.unhealthy}.items() if host in hosts}
     limit = (active.baking_since or 0.0) + CHECKS_TIMEOUT
     if facts.now < limit and not health.unchecked.keys().isdisjoint(hosts):

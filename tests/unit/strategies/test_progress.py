@@ -9,7 +9,7 @@ from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strat
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.base.publication import Published
-from zkdeployment.strategies.criteria import CHECKS_TIMEOUT, Judgement, checked
+from zkdeployment.strategies.criteria import CHECKS, CHECKS_TIMEOUT, HostHealth, Judgement, checked
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import (
     advance,
@@ -379,6 +379,20 @@ class TestPace:
         over = fleet.wait(state, 1)
         assert verdicts(over) == {"x": FAILED}
         assert over.errors == checks
+
+    def test_checks_that_no_coordinator_has_read_yet_are_awaited_after_a_difference_of_clocks(self):
+        fleet = fleet_of("ab", unchecked={"b": "check http of /web 0 has no result"})
+        groups = strategy(paced("x", bake_time=60.0, healthy_checks=True, criteria={"percent_successful": 100}))
+        state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 100)
+        fleet.now -= 90  # the clock of another coordinator, for which the bake time seems to have just begun
+        assert checked(state, fleet.now) == {}
+        fleet.outside = {CHECKS: None}
+        state = fleet.advance(state)
+        assert verdicts(state) == {"x": None}
+        assert look(state, fleet) == 0
+        assert checked(state, fleet.now).keys() == {"a", "b"}
+        fleet.outside = {CHECKS: HostHealth(unhealthy={"b": "check http of /web 0 is critical: down"})}
+        assert verdicts(fleet.advance(state)) == {"x": FAILED}
 
     def test_a_judgement_from_outside_holds_back_the_verdict_until_it_ends(self):
         fleet = fleet_of("ab")
