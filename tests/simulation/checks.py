@@ -20,6 +20,7 @@ from simulation.lease_checks import LeaseChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.maintenance_checks import MaintenanceChecks
+from simulation.monitoring_checks import MonitoringChecks
 from simulation.order_checks import OrderChecks
 from simulation.reboot_checks import RebootChecks
 from simulation.retry_checks import RetryChecks
@@ -90,9 +91,11 @@ class Checks:
         self.reboots = RebootChecks(world, self.fail, self._commit)
         self._grants = GrantChecks(world, self.fail, self._is_late)
         self.leases = LeaseChecks(world, self.fail, self._is_late_on)
+        self.monitoring = MonitoringChecks(world, self.fail)
         self._followers: list[Any] = [self.order, self.groups, self.maintenance, self.reboots, self.cut_off]
         self._followers += [self._approvals, *([self.analyses] if world.theme.analyses else [])]
         self._followers += [self.leases] if world.theme.leases else []
+        self._followers += [self.monitoring] if world.theme.checks else []
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -153,6 +156,7 @@ class Checks:
         self._world.history.script_ended(call)
         self.brackets.script_ended(call)
         self.groups.script_ended(call, self._commit(call.revision))
+        self.monitoring.script_ended(call)
         for lock, active in list(self._active.items()):
             if active is call:
                 del self._active[lock]

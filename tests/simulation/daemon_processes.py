@@ -48,8 +48,8 @@ _RESTART = 5.0
 #: The processes of the workers of pools.
 WORKERS = ("worker1", "worker2")
 
-#: Seconds between two turns of the life cycle of checks, of which a simulated fleet has none.
-_CHECKS = 1200.0
+#: Seconds between two turns of the life cycle of checks, in fleets with and without checks.
+_TURNS = {True: 20.0, False: 1200.0}
 
 
 class Daemon:
@@ -158,7 +158,7 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
         zookeeper=SERVERS,
         root=Path("/simulated"),
         sections={
-            "checks": ChecksSettings(interval=_CHECKS),
+            "checks": ChecksSettings(interval=_TURNS[world.theme.checks]),
             **({"metrics main": MetricsSettings(url="http://simulated")} if world.theme.analyses else {}),
         },
     )
@@ -286,6 +286,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.syncer.open_source": lambda *_args, **_options: world.repository,
         "programs.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
         **signed_fleet(world),
+        **({} if world.monitoring is None else {"checks.daemon.HttpPokeSender": lambda: world.monitoring}),
         "base.daemon.failpoints.reach": world.reach,
         "agent.daemon.deployment.reach": world.reach,
     }

@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from simulation.analyses import HEALTHY, UNHEALTHY
+from simulation.repository import VERSIONS
 from simulation.themes import FAULTS
 from zkdeployment.zookeeper import paths
 
@@ -33,6 +34,7 @@ _OF_ALL = frozenset(
         "restart all",
         "metrics",
         "no coordinator",
+        "broken version",
     }
 )
 
@@ -86,6 +88,7 @@ class Faults:
                 daemon.process.clock_offset = 0.0
         self._world.script_failures = 0.0
         self._world.metric = HEALTHY
+        self._world.broken = frozenset()
         self._world.network.heal()
         self._world.trace("all faults end")
 
@@ -110,6 +113,9 @@ class Faults:
 
     def _metrics(self, _daemon: Daemon, _process: Process) -> None:
         self._world.metric = self._chance.choice([HEALTHY, HEALTHY, UNHEALTHY, None])
+
+    def _broken_version(self, _daemon: Daemon, _process: Process) -> None:
+        self._world.broken = frozenset(self._chance.sample(VERSIONS, self._chance.choice([0, 1, 1, 2])))
 
     def _no_coordinator(self, _daemon: Daemon, _process: Process) -> None:
         seconds = self._chance.choice([70.0, 200.0, 600.0])

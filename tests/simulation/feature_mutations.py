@@ -1,4 +1,4 @@
-"""Removed mechanisms of features: approvals and pauses of rollouts, and leases of hosts."""
+"""Removed mechanisms of features: approvals and pauses of rollouts, leases of hosts, and rollouts of checks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.checks import daemon as checks_daemon
+from zkdeployment.checks.daemon import CheckHealth
+from zkdeployment.checks.rules import workflow
+from zkdeployment.checks.rules.monitoring_system import CheckResult
 from zkdeployment.pools.host.leases import LeaseFollower
-from zkdeployment.strategies import progress, timekeeping
+from zkdeployment.strategies import criteria, progress, timekeeping
+from zkdeployment.strategies.criteria import HostHealth
 from zkdeployment.strategies.store.agent_records import granting_id
 from zkdeployment.zookeeper import paths
 
@@ -58,3 +63,53 @@ def leases_unread() -> contextlib.AbstractContextManager[Any]:
 def keys_written_late() -> contextlib.AbstractContextManager[Any]:
     """Write the keys of a lease that the host read before, perhaps before it was frozen."""
     return mock.patch.object(LeaseFollower, "_present_keys", lambda self: self._lease.keys)
+
+
+def check_results_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Continue a rollout whatever the checks of its hosts report."""
+    return mock.patch.object(CheckHealth, "read", return_value=HostHealth())
+
+
+def earlier_check_results_count() -> contextlib.AbstractContextManager[Any]:
+    """Let the result of a check count that ran before the deployment, or with other details."""
+    return mock.patch.multiple(CheckResult, is_newer=lambda *_: True, is_of=lambda *_: True)
+
+
+def checks_before_services() -> contextlib.AbstractContextManager[Any]:
+    """Roll out a check before its service is deployed."""
+    return mock.patch.object(checks_daemon._Awaited, "is_reported", return_value=True)
+
+
+@contextlib.contextmanager
+def late_answers_count() -> Iterator[None]:
+    """Let an answer count for the current configuration, whichever the monitoring system deployed."""
+    answer = workflow.answer
+
+    def of_any(instance: Any, *, config_id: str | None = None, **options: Any) -> Any:
+        del config_id
+        return answer(instance, **options)
+
+    with mock.patch.object(workflow, "answer", of_any):
+        yield
+
+
+@contextlib.contextmanager
+def checks_updated_in_place() -> Iterator[None]:
+    """Roll out a configuration of a check although the one before it was not undeployed."""
+    holds = workflow._holds
+
+    def without_predecessors(guard: Any, *arguments: Any) -> Any:
+        return guard is workflow.CheckGuard.PREDECESSOR_GONE or holds(guard, *arguments)
+
+    with mock.patch.object(workflow, "_holds", without_predecessors):
+        yield
+
+
+@contextlib.contextmanager
+def bake_times_ignored() -> Iterator[None]:
+    """Judge a group as soon as all its hosts are done and healthy."""
+    with (
+        mock.patch.object(criteria, "baked", return_value=True),
+        mock.patch.object(timekeeping, "baked", return_value=True),
+    ):
+        yield

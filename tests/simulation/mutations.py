@@ -16,8 +16,14 @@ from kazoo.exceptions import NoAuthError
 
 from simulation.feature_mutations import (
     approvals_ignored,
+    bake_times_ignored,
+    check_results_ignored,
+    checks_before_services,
+    checks_updated_in_place,
+    earlier_check_results_count,
     grants_of_other_publications,
     keys_written_late,
+    late_answers_count,
     leases_unread,
     pauses_ignored,
 )
@@ -622,6 +628,12 @@ MUTATIONS = {
     "a lost log directory fails the next script": Mutation(logs_made_once, "lost directories"),
     "a deployment ignores a changed lease": Mutation(leases_unread, "leases", first=4),
     "a frozen host admits keys of an earlier lease": Mutation(keys_written_late, "leases"),
+    "a rollout ignores its checks": Mutation(check_results_ignored, "checks", first=2),
+    "a rollout believes earlier results of checks": Mutation(earlier_check_results_count, "checks", first=7),
+    "a group is judged before its bake time is over": Mutation(bake_times_ignored, "checks", first=2),
+    "a check is rolled out before its service": Mutation(checks_before_services, "checks"),
+    "a check is updated in place": Mutation(checks_updated_in_place, "checks"),
+    "a late answer counts for the next configuration": Mutation(late_answers_count, "checks"),
     "a denied transaction counts as executed": Mutation(denials_unseen, "denials"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=5),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.analyses import CANARY, canary_metric
 from simulation.approval_checks import REST, awaits_approval
+from simulation.check_plans import CheckPlan
 from simulation.group_stops import FIX, GOVERNED_NUMBERS, GROUPS, SYSTEM
 from simulation.leased_machines import IDLE, LENT
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
@@ -90,10 +91,15 @@ class Operators:
         else:
             if chance.random() < 0.5:
                 self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
-            if self._world.theme.retries or (chance.random() < 0.3 and not self._world.theme.leases):
+            if (
+                self._world.theme.retries
+                or self._world.theme.checks
+                or (chance.random() < 0.3 and not self._world.theme.leases)
+            ):
                 self._choose_strategy()
         if self._world.theme.reboots:
             self._plan.systems = new_systems(chance, self._names)
+        self._plan.checks = CheckPlan.first(chance) if self._world.theme.checks else None
         self._push()
 
     def work(self) -> None:
@@ -252,6 +258,10 @@ class Operators:
         for machine in self._world.present_machines():
             if machine.system.is_off and self._world.checks.reboots.reported(machine):
                 machine.system.power_on()
+
+    def _change_checks(self) -> None:
+        self._plan.checks = self._plan.checks.changed(self._world.chance, self._world.options.services)
+        self._push()
 
     def _direct(self) -> None:
         self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), REST)
@@ -533,6 +543,7 @@ class Operators:
         tolerant = self._world.theme.tolerant
         if tolerant or chance.random() < 0.7:
             canary: dict[str, object] = {"bake_time": chance.choice(["1s", "30s"])}
+            canary |= {"healthy_checks": True} if self._world.theme.checks else {}
             if self._world.theme.analyses:
                 metric = canary_metric(failure_limit=chance.choice([0, 2]))
                 canary = {"bake_time": "5m", "progress_deadline": "5m", "analysis": [metric]}
@@ -584,7 +595,7 @@ class Operators:
                 return f"{machine.name}: {'; '.join(problems)}"
             if f"{paths.OUT_OF_SERVICE}/{machine.name}" in nodes:
                 return f"{machine.name} is out of service"
-        return self._find_request() or world.tenants.obstacle
+        return self._find_request() or world.tenants.obstacle or world.checks.monitoring.obstacle()
 
     def _find_request(self) -> str | None:
         """Return who blocks the lock of a role although it has the tip."""

@@ -21,6 +21,7 @@ from zkdeployment.tree.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from simulation.check_plans import CheckPlan
     from simulation.systems import SystemPlan
     from zkdeployment.base.deployment import DesiredState
     from zkdeployment.base.host import Identity
@@ -58,7 +59,7 @@ class TreePlan:
     """A tree: services by number, the version of each role's controller, and the strategy's document.
 
     ``stopping`` are the groups whose failures stop only the group; ``None``: there are no groups. ``systems`` are
-    the system nodes by name.
+    the system nodes by name. ``checks`` are the documents of checks, if there are any.
     """
 
     services: dict[int, ServicePlan] = field(default_factory=dict)
@@ -66,13 +67,14 @@ class TreePlan:
     strategy: str | None = None
     stopping: frozenset[str] | None = None
     systems: dict[str, SystemPlan] = field(default_factory=dict)
+    checks: CheckPlan | None = None
 
     def copy(self) -> TreePlan:
         """Return an independent copy."""
         services = {
             number: replace(service, targets=dict(service.targets)) for number, service in self.services.items()
         }
-        return TreePlan(services, dict(self.controllers), self.strategy, self.stopping, dict(self.systems))
+        return replace(self, services=services, controllers=dict(self.controllers), systems=dict(self.systems))
 
     def render(self, empty: Iterable[int], spelled: Callable[[int, str], str]) -> str:
         """Return the tree's text: each service has a top-level node of its own.
@@ -129,6 +131,7 @@ class Commit:
     parents: frozenset[str]
     time: float
     stopping: frozenset[str] | None = None
+    checks: CheckPlan | None = None
     _wanted: dict[Identity, DesiredState] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -230,7 +233,7 @@ class SimulatedRepository:
         text = plan.render(named, self.spelled)
         revision = hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
         above = frozenset() if self.tip is None else self.tip.parents | {self.tip.revision}
-        return Commit(revision, text, plan.strategy, number, above, self._now(), plan.stopping)
+        return Commit(revision, text, plan.strategy, number, above, self._now(), plan.stopping, plan.checks)
 
     def rewind(self, commit: Commit) -> None:
         """Set the branch back to a commit."""
@@ -255,6 +258,8 @@ class SimulatedRepository:
         """Return the files of a revision."""
         commit = self._commit(revision)
         files = [SourceFile("a.zk", commit.text.encode()), *commit.documents, *self.further]
+        if commit.checks is not None:
+            files.append(commit.checks.file)
         if commit.strategy is not None:
             files.append(SourceFile("strategy.yaml", commit.strategy.encode()))
         return files

@@ -82,6 +82,7 @@ FLEETS = {
     "--theme approvals --faults 240": (1, 24),
     "--theme 'lost directories' --faults 240": (1, 24),
     "--theme leases --faults 240": (1, 24),
+    "--theme checks --faults 240": (1, 24),
 }
 
 

@@ -35,6 +35,7 @@ FAULTS = {
     "lost run directory": 0,
     "lost log directory": 0,
     "denied writes": 0,
+    "broken version": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -72,6 +73,7 @@ ACTS = {
     "approve": 0,
     "withhold": 0,
     "release": 0,
+    "change checks": 0,
 }
 
 
@@ -95,6 +97,7 @@ class Theme:
     or do not come back. With ``versions``, half of the hosts have an older agent, which knows no system nodes.
     With ``approvals``, operators have to approve the second group of the strategy.
     With ``logs``, the output of scripts is in real files. In fleets with ``leases``, pools lend hosts to tenants.
+    With ``checks``, monitoring systems get the checks of services, which decide about the canary of the strategy.
     ``pace`` multiplies the times between acts and between faults.
     """
 
@@ -120,6 +123,7 @@ class Theme:
     approvals: bool = False
     logs: bool = False
     leases: bool = False
+    checks: bool = False
     pace: float = 1.0
 
 
@@ -321,6 +325,22 @@ THEMES = {
         faults={"kill": 12, "freeze": 16, "full disk": 0, "failing scripts": 0},
         distances=(1.0, 20.0, 100.0),
         leases=True,
+    ),
+    "checks": Theme(
+        acts={
+            "push change": 30,
+            "change checks": 20,
+            "strategy": 6,
+            "resume latest": 20,
+            "direct": 2,
+            "by hand": 0,
+            "missing version": 0,
+            "hold": 0,
+        },
+        faults={"broken version": 10, "full disk": 0, "clock step": 0},  # results have times of several clocks
+        distances=(1.0, 20.0),
+        failing=0.02,
+        checks=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

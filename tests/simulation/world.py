@@ -40,6 +40,8 @@ from zkdeployment.base.host import Identity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simulation.monitoring import Monitoring
+
 #: Virtual seconds for the fleet to converge after the last fault.
 PATIENCE = 4 * 3600.0
 
@@ -123,6 +125,7 @@ class World:
         self.processes: list[Process] = []
         self.ended_by_itself: set[Process] = set()
         self.metric: float | None = HEALTHY
+        self.broken: frozenset[str] = frozenset()  # the versions of services whose checks are not OK
         self.script_failures = self.theme.failing if options.faults else 0.0
         if options.faults:
             self.network.distance = self.chance.choice(self.theme.distances)
@@ -131,6 +134,7 @@ class World:
         )
         self.tenants = Tenants(self)
         self.operators = Operators(self)
+        self.monitoring = self._new_monitoring()
         self.faults = Faults(self)
         self.attacker = Attacker(self)
         self.keys = RotatedKeys()
@@ -289,9 +293,19 @@ class World:
             self.add_machine(number)
         if self.theme.leases:
             self._start_pools()
+        if self.monitoring is not None:
+            self.monitoring.start()
         self.network.scheduler.spawn(self.new_process("operators"), self.operators.work)
         if self.options.faults:
             self.network.scheduler.spawn(self.new_process("faults"), self.faults.work)
+
+    def _new_monitoring(self) -> Monitoring | None:
+        """Return the monitoring systems; only fleets with checks load the service, which takes a second."""
+        if not self.theme.checks:
+            return None
+        from simulation.monitoring import Monitoring  # noqa: PLC0415
+
+        return Monitoring(self)
 
     def _start_pools(self) -> None:
         for name in WORKERS:

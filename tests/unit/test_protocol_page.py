@@ -9,6 +9,7 @@ from protocol.model import MODEL
 from protocol.model import MUTATIONS as RULES
 from simulation.mutations import DEFECTS, MUTATIONS
 from support.manual import HERE, MANUAL
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.zookeeper import paths
 
 pytestmark = pytest.mark.all_features
@@ -28,7 +29,8 @@ INVARIANTS = table("Invariants")
 
 
 def test_the_product_has_each_node():
-    product = {value for value in vars(paths).values() if isinstance(value, str) and value.startswith("/")}
+    constants = {**vars(paths), **vars(check_paths)}.values()
+    product = {value for value in constants if isinstance(value, str) and value.startswith("/")}
     named = {re.sub(r"/[A-Z-]+$", "", LITERAL.search(cells[0])[1]) for cells in table("Records")}
     assert len(named) > 10
     assert named <= product
