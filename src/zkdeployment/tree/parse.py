@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from zkdeployment.base.names import NameKind as Name
@@ -273,7 +273,7 @@ class ParsedFile:
 
     ``positions`` maps the path of each node, ``links`` each link (path of the node, property name) to its place.
     ``sections`` maps the text of each top-level node to its own parsed content. ``blank`` is the character that
-    indents lines.
+    indents lines. ``lines`` is the number of lines.
     """
 
     name: str
@@ -283,6 +283,7 @@ class ParsedFile:
     problems: tuple[Problem, ...] = ()
     sections: Mapping[str, ParsedFile] = field(default_factory=dict, repr=False)
     blank: str = ""
+    lines: int = 0
 
     @property
     def is_layer(self) -> bool:
@@ -314,15 +315,15 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     """Parse the top-level nodes one by one; ``None`` if a problem requires parsing the whole text."""
     known = last or ParsedFile(name, Tree({}))
     reader = LineReader(limits, known.blank)
-    first, *others = text.split("\n/")
-    if len(others) > _MOST_SECTIONS:
+    texts = list(islice(_split(text, known.sections), _MOST_SECTIONS + 1))
+    if len(texts) > _MOST_SECTIONS:
         return None
     sections: dict[str, ParsedFile] = {}
     parts: dict[str, Nodes] = {}
     placed: dict[str, tuple[int, ParsedFile]] = {}
     problems: list[Problem] = []
     offset = 0
-    for section in (first, *(f"/{rest}" for rest in others)):
+    for section in texts:
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
         if read.problems:
             if any(_EARLIER_LINE in problem.message or problem.message == MIXED for problem in read.problems):
@@ -335,13 +336,38 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
             if top in parts:
                 return None
             parts[top], placed[top] = part, (offset, read)
-        offset += section.count("\n") + 1
+        offset += read.lines
     tree = Tree.of_parts(parts)
     if len(tree) > limits.nodes:
         return None
     positions = _SectionPlaces({top: (start, read.positions) for top, (start, read) in placed.items()}, str)
     links = _SectionPlaces({top: (start, read.links) for top, (start, read) in placed.items()}, _node_of_link)
-    return ParsedFile(name, tree, positions, links, tuple(problems), sections, reader.blank)
+    return ParsedFile(name, tree, positions, links, tuple(problems), sections, reader.blank, offset)
+
+
+def _split(text: str, known: Collection[str]) -> Iterator[str]:
+    """Yield the texts of the top-level nodes, and first the text before them if there is one.
+
+    ``known`` are the texts of an earlier version of the whole text, in order. One of them that follows the same
+    text as before is recognised without a search for its end, which would take most of the time.
+    """
+    following = dict(pairwise(known))
+    expected = next(iter(known), None)
+    start = 0
+    while start <= len(text):
+        section = expected
+        if section is None or not _is_section(text, start, section):
+            end = text.find("\n/", start)
+            section = text[start:] if end < 0 else text[start:end]
+        yield section
+        expected = following.get(section, expected)
+        start += len(section) + 1
+
+
+def _is_section(text: str, start: int, section: str) -> bool:
+    """Whether the text of a top-level node begins at ``start`` and is this one."""
+    end = start + len(section)
+    return text.startswith(section, start) and (end == len(text) or text.startswith("\n/", end))
 
 
 class _Positions(Mapping[str, Place]):
@@ -425,7 +451,8 @@ class _Parser:
             line, column = positions[next(islice(tree, self._limits.nodes, None))]
             self._report(line, column - 1, f"more than {self._limits.nodes} nodes in one file")
         problems = sorted(self._problems, key=lambda problem: (problem.line, problem.column))
-        return ParsedFile(self._file, tree, positions, self._links, tuple(problems))
+        count = len(self._lines)
+        return ParsedFile(self._file, tree, positions, self._links, tuple(problems), lines=count)
 
     def _read_lines(self) -> None:
         # The usual cases are inline and use local variables: a call for each line would double the time.
