@@ -176,29 +176,28 @@ class Draft:
 def changed_versions(before: Targets, after: Targets, affected: Collection[str]) -> tuple[ServiceVersion, ...]:
     """Return the first services, sorted by path, whose wanted versions change, with their new versions.
 
-    Only the ``affected`` targets differ.
+    Only the ``affected`` targets differ. All targets of a service have the same version, so other targets can only
+    have a service that no affected target has before, or after, the change.
     """
     affected = frozenset(affected)
     old, new = (_versions((name, targets.get(name, ())) for name in affected) for targets in (before, after))
-    candidates = {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
-    others = (item for item in after.items() if item[0] not in affected)
-    elsewhere = _versions(others, candidates) if candidates else {}
-    for path, versions in elsewhere.items():
-        old[path], new[path] = old.get(path, set()) | versions, new.get(path, set()) | versions
-    changed = sorted(path for path in candidates if old.get(path) != new.get(path))
-    return tuple(ServiceVersion(path, ", ".join(sorted(new.get(path, ())))) for path in changed[:MOST_VERSIONS])
+    if partly := old.keys() ^ new.keys():
+        others = _versions(item for item in after.items() if item[0] not in affected)
+        elsewhere = {path: others[path] for path in partly if path in others}
+        old, new = old | elsewhere, new | elsewhere
+    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    return tuple(ServiceVersion(path, new.get(path, "")) for path in changed[:MOST_VERSIONS])
 
 
-def _versions(
-    targets: Iterable[tuple[str, Sequence[Assignment]]], of: Collection[str] | None = None
-) -> dict[str, set[str]]:
-    """Return the versions of services by path; with ``of``, only those of these services."""
-    found: dict[str, set[str]] = {}
-    for name, assignments in targets:
-        for assignment in () if name.startswith("/") else assignments:
-            if (of is None or assignment.path in of) and assignment.n:
-                found.setdefault(assignment.path, set()).add(assignment.version or assignment.package)
-    return found
+def _versions(targets: Iterable[tuple[str, Sequence[Assignment]]]) -> dict[str, str]:
+    """Return the version of each service by path."""
+    return {
+        assignment.path: assignment.version or assignment.package
+        for name, assignments in targets
+        if not name.startswith("/")
+        for assignment in assignments
+        if assignment.n
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.builders import make_host as host
 from support.builders import make_known_host
@@ -337,26 +339,52 @@ class TestAPreparedPublication:
         )
 
 
+def assigned(path, version, n=1):
+    return Assignment(path, n, f"{path[1:]}-app", "app", version=version)
+
+
 def test_a_record_has_the_versions_of_the_services_that_change():
-    def assigned(path, version, n=1):
-        return Assignment(path, n, f"{path[1:]}-app", "app", version=version)
-
     before = {"a": (assigned("/x", "1"), assigned("/y", "1")), "b": (assigned("/x", "1"), assigned("/z", "3"))}
-    after = {"a": (assigned("/x", "2"), assigned("/y", "1")), "b": (assigned("/x", "1"), assigned("/w", None))}
+    after = {"a": (assigned("/x", "2"), assigned("/y", "1")), "b": (assigned("/x", "2"), assigned("/w", None))}
     after |= {"/roles/a": (assigned("/roles/a", "9"),), "c": (assigned("/off", "1", 0),)}
-
-    every, affected = before.keys() | after.keys(), {"a", "b", "/roles/a", "c"}
-    before["d"] = after["d"] = (assigned("/v", "5"),)
-    after["c"] += (assigned("/v", "5"),)
-    assert changed_versions(before, after, affected) == changed_versions(before, after, every | {"d"})
-    assert changed_versions(before, after, affected) == (
+    assert changed_versions(before, after, before.keys() | after.keys()) == (
         ServiceVersion("/w", "w-app"),
-        ServiceVersion("/x", "1, 2"),
+        ServiceVersion("/x", "2"),
         ServiceVersion("/z", ""),
     )
     many = {"a": tuple(assigned(f"/s{number:03}", "1") for number in range(MOST_VERSIONS + 1))}
     assert [each.path for each in changed_versions({}, many, many)][-1] == f"/s{MOST_VERSIONS - 1:03}"
     assert changed_versions(before, before, before) == ()
+
+
+#: For each of three services: its version before and after, and its instances on the targets a, b and c before and
+#: after; ``None``: the target does not have the service.
+SERVICE = st.tuples(
+    *[st.sampled_from(["1", "2"])] * 2, *[st.lists(st.sampled_from([None, 0, 1, 2]), min_size=3, max_size=3)] * 2
+)
+
+
+@given(st.lists(SERVICE, min_size=3, max_size=3))
+def test_the_affected_targets_are_enough_to_find_the_versions_that_change(services):
+    def targets(version, instances):
+        made = {
+            name: tuple(
+                assigned(f"/s{number}", service[version], n)
+                for number, service in enumerate(services)
+                if (n := service[instances][place]) is not None
+            )
+            for place, name in enumerate("abc")
+        }
+        return {name: assignments for name, assignments in made.items() if assignments}
+
+    before, after = targets(0, 2), targets(1, 3)
+    affected = {name for name in "abc" if before.get(name) != after.get(name)}
+    expected = [
+        ServiceVersion(f"/s{number}", new)
+        for number, service in enumerate(services)
+        if (new := service[1] if any(service[3]) else "") != (service[0] if any(service[2]) else "")
+    ]
+    assert changed_versions(before, after, affected) == tuple(expected)
 
 
 def test_all_errors_of_a_text_forbid_its_publication():
