@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class SourceFile:
     """
 
     name: str
-    content: bytes
+    content: bytes = field(hash=False)  # a comparison is faster than the hash of a large file
     is_nested: bool = False
 
 

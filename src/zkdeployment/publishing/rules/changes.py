@@ -310,7 +310,7 @@ def draft(
             *_review_warnings(reviewed),
             *(place(warning, reviewed.linted) for warning in moves),
             *(place(one, reviewed.linted) for one in of_governance if one.severity is Severity.WARNING),
-            *_target_warnings(baseline.targets, targets, snapshot),
+            *_target_warnings((name for name in affected if name not in baseline.targets), targets, snapshot),
             *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
         ),
     )
@@ -413,7 +413,8 @@ def _exact(reviewed: Review, tree: Tree, compilation: Compilation) -> str | None
     """Return the text's fingerprint if its top-level nodes equal those of a tree and no other nodes deploy."""
     text = without_reserved(reviewed.linted.tree)
     is_exact = tree == text or select_tops(tree, text.tops) == text
-    return reviewed.fingerprint if is_exact and compilation.whole == reviewed.compilation.whole else None
+    whole, of_text = compilation.whole, reviewed.compilation.whole
+    return reviewed.fingerprint if is_exact and (whole is of_text or whole == of_text) else None
 
 
 def _review_warnings(reviewed: Review) -> Iterator[Problem]:
@@ -422,9 +423,9 @@ def _review_warnings(reviewed: Review) -> Iterator[Problem]:
     yield from (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
 
 
-def _target_warnings(before: Targets, after: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
+def _target_warnings(new: Iterable[str], after: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
     """Yield a warning about the new targets that no known host serves; ``status`` shows such targets later."""
-    names = unserved(after.keys() - before.keys(), (*snapshot.hosts, *snapshot.absent))
+    names = unserved((name for name in new if name in after), (*snapshot.hosts, *snapshot.absent))
     for sentence in describe_unserved(names):
         yield Problem(f"{sentence}; correct the name, or install the host", severity=Severity.WARNING)
 
