@@ -318,6 +318,17 @@ def test_every_call_ends_in_time_although_the_servers_are_silent(zookeeper, prox
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.parametrize(("is_silent", "limit"), [(False, 60), (True, 0.1)])
+def test_only_a_close_that_exceeds_its_limit_is_logged(zookeeper, proxy, is_silent, limit):
+    session = Session(through(proxy, zookeeper), close_timeout=limit)
+    session.open()
+    if is_silent:
+        proxy.freeze()
+    with capture_logs() as logs:
+        session.close()
+    assert [log["event"] for log in logs] == ["zookeeper-close-timeout"] * is_silent
+
+
 def test_the_session_survives_a_restart_of_the_server(own_zookeeper_server):
     server = own_zookeeper_server
     # A starting server may accept a connection and never answer. After a share of the session timeout the client

@@ -12,6 +12,7 @@ from support.checks.nagios import BridgedNagios, make_details
 from support.waiting import wait_until
 from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.checks.nagios import bridge as module
 from zkdeployment.checks.nagios.bridge import CheckReports
 from zkdeployment.checks.nagios.check_rollouts import FirstRuns
 from zkdeployment.checks.nagios.files import NagiosResult
@@ -234,6 +235,16 @@ def test_a_bridge_synchronizes_when_the_service_has_deployed_another_configurati
         nagios.wait_result(check, "ok")
         nagios.service.deploy_silently(check, make_details("front", "h1", "check_dummy", "1", "second"))
         assert nagios.wait_result(check, "warning") == "WARNING: second"
+
+
+def test_a_bridge_synchronizes_after_more_pokes_than_it_remembers(nagios, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_POKES", 0)
+    first = nagios.want("first", "h1", "check_dummy", "0")
+    with nagios.running(), nagios.bridge(interval=3600) as bridge:
+        nagios.wait_state(first, "active")
+        second = nagios.want("second", "h1", "check_dummy", "0")
+        bridge._changed.poke(first)
+        nagios.wait_state(second, "active")
 
 
 def test_files_of_checks_that_the_service_does_not_know_are_removed_and_others_are_not(nagios):
