@@ -473,8 +473,7 @@ class BalancerFile:
         """Keep the file no longer."""
         self._closed.set()
         self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join(_CLOSING)
+        self._thread.join(_CLOSING)
 
     def _run(self) -> None:
         while not self._closed.is_set():

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,7 +15,9 @@ from support.commands import invoke
 from support.forks import ForkedProgram
 from support.manual import MANUAL
 from support.waiting import wait_until
+from zkdeployment.providers.balancers import BalancerFile, CheckedFile, command, envoy_form
 from zkdeployment.providers.instance import Provider
+from zkdeployment.providers.reader import ZooKeeperProviderReader
 from zkdeployment.zookeeper.session import Session
 
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
@@ -226,6 +229,27 @@ def test_envoy_gets_a_file_without_a_reload(zookeeper, start, tmp_path):
         Provider(session, SOURCE, "192.0.2.1:80").register({"version": "1"})
         start("--file", file, "--format", "envoy")
         wait_until(lambda: file.exists() and '"192.0.2.1"' in file.read_text(), "the endpoint")
+
+
+def test_a_filter_ends_after_the_check_and_the_reload_under_way(zookeeper, tmp_path):
+    file, checking, end = tmp_path / "web.json", tmp_path / "checking", tmp_path / "end"
+    os.mkfifo(checking)
+    os.mkfifo(end)
+    check, reload = (command(f"sh -c '{text}'") for text in (f"echo >{checking}; read _ <{end}", f"echo >{file}"))
+    with Session(zookeeper) as session:
+        session.ensure(OUTPUT)
+        checked = CheckedFile(file, check, reload)
+        kept = BalancerFile(ZooKeeperProviderReader(session), OUTPUT, Fraction(1, 2), envoy_form(None), checked)
+        kept.start()
+        checking.read_text()
+
+        def end_check() -> None:
+            wait_until(kept._closed.is_set, "the end of the filter")
+            end.write_text("\n")
+
+        threading.Thread(target=end_check, daemon=True).start()
+        kept.close()
+        assert file.read_text() == "\n"
 
 
 @pytest.mark.parametrize(
