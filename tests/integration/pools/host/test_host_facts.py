@@ -1,6 +1,8 @@
 """Facts about a host: accounts of a directory, listeners of this machine, and files of packages."""
 
+import os
 import socket
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,21 @@ def test_a_listener_is_a_fact_of_the_machine():
         port = server.getsockname()[1]
         assert any(f"listener tcp 127.0.0.1 {port} (" in fact for fact in host_facts(Path("/"), verifies=False))
     assert not any(f" {port} (" in fact for fact in host_facts(Path("/"), verifies=False))
+
+
+@pytest.mark.parametrize(
+    ("port", "is_connected", "is_fact"),
+    [(1053, False, True), (1053, True, False), (0, False, False)],
+    ids=["a server's port", "connected", "a client's port"],
+)
+def test_an_unconnected_udp_socket_below_the_ports_of_clients_is_a_fact(port, is_connected, is_fact):
+    address = str(IPv4Address("127.0.0.0") + os.getpid())  # no other test of this machine has it
+    with socket.socket(type=socket.SOCK_DGRAM) as bound:
+        bound.bind((address, port))
+        if is_connected:
+            bound.connect(bound.getsockname())
+        fact = f"listener udp {address} {bound.getsockname()[1]} ("
+        assert any(found.startswith(fact) for found in host_facts(Path("/"), verifies=False)) == is_fact
 
 
 def test_changed_files_of_packages_are_facts_and_a_failure_is_an_error(tmp_path, monkeypatch):
