@@ -19,7 +19,7 @@ import re
 import shutil
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,7 @@ from zkdeployment.base.machine.program import late_import
 from zkdeployment.base.machine.systemd import Scope, new_scope
 from zkdeployment.base.stop import MAX_OUTPUT_BYTES, end_of_output
 from zkdeployment.base.text import printable_lines
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.reporting.host_reporting import AgentEvents
@@ -20,6 +20,7 @@ from zkdeployment.base.daemon.metrics import (
     process_metrics,
 )
 from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from zkdeployment.base.host import Host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Annotated, ClassVar
 
@@ -11,6 +11,7 @@ from zkdeployment.base.durations import age, duration_seconds, utc_text
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import listing, printable
+from zkdeployment.base.values import dataclass
 
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500

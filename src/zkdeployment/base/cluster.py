@@ -7,11 +7,12 @@ coordinator, and publications. The check of rights to cause an event belongs to 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

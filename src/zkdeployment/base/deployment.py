@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 from zkdeployment.base.records import OMITTED, Key, Record, no_keys
 from zkdeployment.base.system import NEEDS_UPGRADE, WantedSystem
+from zkdeployment.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import APART, OMITTED, Key, Record
 from zkdeployment.base.stop import LackingGroup, Stop, operators_stop, services_of
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Maintenance

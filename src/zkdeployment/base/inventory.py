@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
 from zkdeployment.base.host import Facts, Host, Identity
 from zkdeployment.base.system import HostSystem  # noqa: TC001
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -7,11 +7,12 @@ step first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.records import Key, Record
+from zkdeployment.base.values import dataclass
 
 
 @dataclass(frozen=True)

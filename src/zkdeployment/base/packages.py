@@ -10,7 +10,6 @@ either, because nothing could install the agent again.
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations, zip_longest
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.inventory import Inventory, Package, Packages, version_key
 from zkdeployment.base.names import AGENT_PACKAGE
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -7,13 +7,14 @@ held elsewhere. The making of a plan belongs to ``agent.rules``, its execution t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zkdeployment.base.deployment import Assignment, Deployment  # noqa: TC001  public field types
 from zkdeployment.base.inventory import Marker  # noqa: TC001  the same
 from zkdeployment.base.machine.reboots import deployment_of
 from zkdeployment.base.system import RebootRule, SystemChange, WantedSystem
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,13 @@ Annotations are evaluated once for each class, when its first record is encoded 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from enum import Enum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as evaluated
+
+from zkdeployment.base.values import dataclass
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 

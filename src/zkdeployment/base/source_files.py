@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
+
+from zkdeployment.base.values import dataclass
 
 #: The suffixes of tree files: files that own their top-level nodes, and files that are layered over them.
 TREE_SUFFIXES = (".zk", ".zkx")

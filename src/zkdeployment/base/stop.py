@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from zkdeployment.base.cluster import Revision, short
@@ -11,6 +10,7 @@ from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.errors import without_secrets
 from zkdeployment.base.records import APART, OMITTED, Key, Record
 from zkdeployment.base.text import printable_lines
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,11 +7,12 @@ in ``agent.rules``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from zkdeployment.base.records import OMITTED, Key, Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, Un
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.http import HttpClient, HttpError
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.rules.findings import host_health
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.rules.monitoring_system import CheckResult, Poke, is_stale

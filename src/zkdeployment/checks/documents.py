@@ -7,7 +7,7 @@ searched for placeholders again. The derivation of check instances from document
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -17,6 +17,7 @@ from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.names import NameKind
 from zkdeployment.base.records import APART, Key, Record
 from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import (
     OBJECT_PATH,
     TRUTH,

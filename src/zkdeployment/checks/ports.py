@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
 from zkdeployment.checks.rules.findings import (
     CheckFinding,

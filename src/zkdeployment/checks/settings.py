@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import BASE_URL, LISTEN, is_plain_path
 from zkdeployment.config.forms import (
     COMMAND,

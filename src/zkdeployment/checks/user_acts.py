@@ -6,13 +6,13 @@ object of the configuration at the tip of the branch; it raises ``ForbiddenError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.act import ActRight
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import CHECK, CHECK_GROUP, CHECK_SCHEMA, ON_CALL, SYSTEM
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.listing import instance_to_view, instance_view, read_instance_id

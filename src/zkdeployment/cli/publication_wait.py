@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.errors import RefusedError, WaitTimeoutError
+from zkdeployment.base.values import dataclass
 from zkdeployment.cli.options import SECONDS
 from zkdeployment.fleet.views.requests import Job, JobState, job_of, publication_obstacles
 

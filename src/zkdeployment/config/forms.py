@@ -13,13 +13,14 @@ import io
 import math
 import re
 import shlex
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
 from zkdeployment.base.errors import ConfigurationError, without_passwords
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper.servers import AclEntry
 
 if TYPE_CHECKING:

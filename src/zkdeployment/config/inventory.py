@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.forms import TEXT, SectionSettings, matching, one_of, setting
 
 

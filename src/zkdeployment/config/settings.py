@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity, idle_role
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.forms import (
     ACL,
     COMMAND,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.source_files import Problem, SourceFile
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT, known_kinds
 

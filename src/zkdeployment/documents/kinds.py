@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from zkdeployment.base.features import installed
 from zkdeployment.base.records import Record, codec
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import Fault, form_of_fields, mapping_form, one_of
 from zkdeployment.documents.places import DocumentPlaces
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, TREE_SUFFIXES, Problem, SourceFile, is_tree_file
+from zkdeployment.base.values import dataclass
 from zkdeployment.cli.files import read_files, read_trees
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.rules.review import Review, lint_problems, review

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import error_message
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import Record
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Set

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zkdeployment.base.features import installed
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import (

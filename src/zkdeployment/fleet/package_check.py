@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import (
@@ -28,6 +28,7 @@ from zkdeployment.agent.rules.release_check import demands_by_release, new_syste
 from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.source_files import Severity
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.rules.review import place
 from zkdeployment.publishing.store.hosts import read_inventories
 

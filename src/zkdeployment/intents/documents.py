@@ -8,13 +8,13 @@ records here. Decisions belong to ``intents.rules``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.records import OMITTED, Key, Record
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import (
     NODE_PATH,
     TEXT,

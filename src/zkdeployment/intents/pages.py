@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import partial
 
 from fastapi import APIRouter, Request
@@ -11,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import LeftService
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents import IntentSubject, subject_text
 from zkdeployment.intents.feed import INTENTS_PART, record_of, records_of, summaries_of

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError, NotFoundError, TreeError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import Intent, IntentState, IntentSubject, intent_of_document, subject_text
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance

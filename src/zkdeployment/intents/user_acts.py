@@ -7,12 +7,13 @@ intent, and ``RefusedError`` if the state of the intent forbids it or the servic
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, TreeError
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
 from zkdeployment.intents.acts.intents import (
@@ -490,9 +491,7 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
     NEEDS_REASON = True
     NEEDS_BODY = True
 
-    paths: list[str] = given(  # noqa: RUF009  a field
-        least=1, most=1000, length=1000
-    )
+    paths: list[str] = given(least=1, most=1000, length=1000)
     contents: Collection[str] = ()
 
     @classmethod

@@ -8,12 +8,13 @@ counts. The branch is followed through the first parents of its commits.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import next_sequence
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.rules.approvals import (
     APPROVAL_NAMESPACE,
     ApprovalRule,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.durations import DURATION_PATTERN, given_seconds
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, name_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.service.users.user import TenantLimits
@@ -102,7 +103,7 @@ class PoolConfiguration:
     """The pools by their names, and the limits of tenants without limits of their own."""
 
     pools: Mapping[str, NodePool] = field(default_factory=dict)
-    defaults: TenantLimits = TenantLimits()  # noqa: RUF009  it cannot be changed
+    defaults: TenantLimits = TenantLimits()
 
 
 #: The values of a pool in their written form.

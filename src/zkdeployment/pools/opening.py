@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.machine.clock import Clock, SystemClock
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.store import (

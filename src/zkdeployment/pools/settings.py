@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import duration_seconds
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import is_plain_path
 from zkdeployment.config.forms import LONGEST_WAIT, PATH, Form, Report, SectionSettings, checked, setting
 

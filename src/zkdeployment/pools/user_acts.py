@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.acts.nodes import (
     add_node,
     change_node,

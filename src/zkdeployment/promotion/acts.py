@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zkdeployment.base.cluster import short
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.settings import chosen_settings
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import FLEETS, Fleets

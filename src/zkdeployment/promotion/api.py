@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -13,6 +12,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.records import Record
 from zkdeployment.base.stop import Stop
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
 from zkdeployment.promotion.feed import PROMOTION_PART

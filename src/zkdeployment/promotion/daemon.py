@@ -9,7 +9,7 @@ in ``rules`` and in ``strategies``; this module reads, decides, records and push
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
@@ -18,6 +18,7 @@ from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
 from zkdeployment.base.errors import SourceError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import Fleets, Promotion, promotion_in_force
 from zkdeployment.promotion.records import (

@@ -6,7 +6,7 @@ The groups have the form of a rollout strategy, with fleets as members instead o
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.host import Facts
 from zkdeployment.base.names import NameKind
 from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import TEXT, Fault, list_form, mapping_form, name_form, text_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.documents import (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from zkdeployment.base.act import Act
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.promotion.records import (
@@ -54,7 +55,7 @@ class PromotionReading(PromotionRecords):
     """The promotions in one reading, with the leading promoter and the last commits of the main branch."""
 
     promoter: str | None = None
-    commits: MainCommits = MainCommits()  # noqa: RUF009  it cannot be changed
+    commits: MainCommits = MainCommits()
 
     def withholding(self, fleet: str) -> Act | None:
         """Return the act by which a fleet is withheld; ``None`` if it is not."""

@@ -7,7 +7,7 @@ them to the ``FleetStanding`` that operators see.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -17,6 +17,7 @@ from zkdeployment.base.durations import utc_text
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import APART, Key, Record
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import CommitSummary
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ at the revision and its branch really has the revision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
@@ -15,6 +15,7 @@ from zkdeployment.base.durations import utc_text
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.promotion.records import (
     BranchMove,
     BranchTip,
@@ -150,7 +151,7 @@ class FleetFacts:
     beyond the pin, ``escaped``: the branch is.
     """
 
-    tip: BranchTip = BranchTip()  # noqa: RUF009  it cannot be changed
+    tip: BranchTip = BranchTip()
     report: FleetReport | None = None
     has: bool = False
     runs: bool = False

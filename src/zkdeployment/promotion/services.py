@@ -11,7 +11,7 @@ import math
 import re
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -33,6 +33,7 @@ from zkdeployment.base.machine.http import (
 )
 from zkdeployment.base.records import Record, invalid
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import LOOPBACK
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 

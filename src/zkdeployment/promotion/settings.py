@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import branch_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,

@@ -7,13 +7,13 @@ that of a rollout. Each promotion has an entry in the history, which keeps the l
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.promotion.records import (
     Choice,

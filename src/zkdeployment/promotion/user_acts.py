@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import Act, ActRight, end_given_with, given_end
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.values import dataclass
 from zkdeployment.promotion import store
 from zkdeployment.promotion.rules import choice_hazards, pinned_revision
 from zkdeployment.promotion.views.fleets import describe_stopped, with_orders

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -32,6 +32,7 @@ from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.text import printable, printable_value
+from zkdeployment.base.values import dataclass
 from zkdeployment.providers.discovery import split_address, whole_number
 from zkdeployment.providers.haproxy import ReloadNeededError, SocketUnusableError
 from zkdeployment.providers.selection import ProviderSelection, select_providers

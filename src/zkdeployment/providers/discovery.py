@@ -9,10 +9,10 @@ import ipaddress
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from zkdeployment.base.records import Key, Record
+from zkdeployment.base.values import dataclass
 from zkdeployment.providers.selection import provider_version
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import is_path

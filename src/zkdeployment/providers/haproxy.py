@@ -8,10 +8,10 @@ The exchange with HAProxy belongs to ``haproxy_socket``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.inventory import version_key
 from zkdeployment.base.names import RESERVED
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.forms import PAIRS, TEXT, Form, Report, SectionSettings, setting
 
 if TYPE_CHECKING:

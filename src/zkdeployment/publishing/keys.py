@@ -6,13 +6,13 @@ import contextlib
 import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, ProgramError, RefusedError, UntrustedError
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.files import check_private
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ from zkdeployment.base.cluster import Cluster, Revision
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import LeftService, OrderEntry, Origin, Published, Targets
 from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from zkdeployment.documents.collection import DocumentContents, DocumentKey

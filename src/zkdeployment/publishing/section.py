@@ -8,10 +8,11 @@ classes derive from them. The syncer, ``lint``, plans and acts know only these c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.features import installed
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.governance import NO_GOVERNANCE, Governance, Governor
 from zkdeployment.publishing.places import PublishingPlaces
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import branch_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,

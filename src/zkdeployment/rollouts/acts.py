@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import Act, ActRight
+from zkdeployment.base.values import dataclass
 from zkdeployment.service.act import EmergencyAct, PlannedAct, RecordedAct, Visit
 from zkdeployment.service.acts import fleet_situation
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links

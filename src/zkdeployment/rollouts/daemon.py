@@ -9,7 +9,7 @@ reads, decides, records and grants.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act
@@ -28,6 +28,7 @@ from zkdeployment.base.errors import (
     error_message,
 )
 from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, Author
 from zkdeployment.publishing.acts.rollback import RollbackOrder

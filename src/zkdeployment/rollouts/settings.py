@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import LOOPBACK, base_url_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +16,7 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.base.values import dataclass
 from zkdeployment.cli.act_verbs import directive_verb
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.places import LazyVerb

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.views.fleet import FleetProgress, HostLink, Tone
 from zkdeployment.service.views.frame import ActLink, Moment, host_page, moment

@@ -11,7 +11,7 @@ import re
 import shlex
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -24,6 +24,7 @@ from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.reading import read_host_document
 
 if TYPE_CHECKING:

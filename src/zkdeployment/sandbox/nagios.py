@@ -8,12 +8,12 @@ import os
 import shlex
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zkdeployment
 from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.values import dataclass
 from zkdeployment.sandbox.layout import log_tail, nagios_configuration, write_private
 from zkdeployment.sandbox.processes import BackgroundProcess, Deadline, SandboxDaemon, add_user
 

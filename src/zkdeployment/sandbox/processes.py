@@ -14,7 +14,6 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +23,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.http import HttpClient, HttpError
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.layout import log_tail

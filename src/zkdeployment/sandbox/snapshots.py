@@ -8,11 +8,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.machine import process
+from zkdeployment.base.values import dataclass
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.repositories import RpmRepository, build_packages
 

@@ -13,11 +13,11 @@ import shutil
 import socket
 import time
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.values import dataclass
 from zkdeployment.sandbox.processes import BackgroundProcess, Deadline, slowdown
 
 if TYPE_CHECKING:

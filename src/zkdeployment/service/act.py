@@ -8,11 +8,12 @@ it. The forms and the operations of the API follow from it in ``service/act_rout
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
 from zkdeployment.base.errors import ForbiddenError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

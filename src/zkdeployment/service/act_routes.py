@@ -5,7 +5,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, replace
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Request
@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from zkdeployment.base.act import MAX_REASON_LENGTH, sanitize
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.access.identity import Operator

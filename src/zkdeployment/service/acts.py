@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
@@ -11,6 +11,7 @@ from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, is_retry_pending, retried_host, stops_in_force
 from zkdeployment.publishing.records import GuardOverrides, PublicationRecord
 from zkdeployment.service.act import (

@@ -6,12 +6,12 @@ FastAPI evaluates the annotations of routes, so this module and the modules of r
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
 from zkdeployment.base.errors import RefusedError, UnreachableError
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity
 from zkdeployment.fleet.operator import OperatorAdapters, find_on_hosts
 from zkdeployment.service.access.cookies import SAFE_METHODS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.service.act import Actor, RecordedAct, Visit, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.strategies.group_analysis import waiting_reason

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from zkdeployment.base.act import Act, ActRight, end_given_with, given_end
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection, cordoned, select_identities
 from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, RecordedAct, Visit, given
 
@@ -36,7 +37,7 @@ With ``force``, hosts are forgotten although no other host runs what the tree de
     NEEDS_REASON = False
     ADAPTERS = "operator"
 
-    hosts: list[str] = given(least=1, most=_MOST_HOSTS, length=500)  # noqa: RUF009  a field
+    hosts: list[str] = given(least=1, most=_MOST_HOSTS, length=500)
     force: bool = given(default=False)
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
@@ -56,7 +57,7 @@ class _MaintenanceAct(FormAct["tuple[FleetSnapshot, Identity]", "OperatorAdapter
     RIGHT = ActRight("put hosts into maintenance")
     ADAPTERS = "operator"
 
-    hosts: list[str] = given((), least=0, most=MOST_HOSTS, length=500)  # noqa: RUF009  a field
+    hosts: list[str] = given((), least=0, most=MOST_HOSTS, length=500)
     role: str = given("", least=0, most=500)
     rack: str = given("", least=0, most=500)
 

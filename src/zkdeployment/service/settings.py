@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.addresses import BASE_URL, LISTEN, LOOPBACK, split_listen
 from zkdeployment.config.forms import (
     ACL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.service.users.external_logins import TrustedProxies
 
 #: The colours of fleets; the style sheet defines each for light and dark screens.

@@ -15,13 +15,14 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Annotated, Any, Literal
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.records import OMITTED, Key, Record, codec, invalid
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.queries import QueryVariables
 
 #: The default of ``interval``: seconds between two measurements.

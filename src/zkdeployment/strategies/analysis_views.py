@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
     GroupAnalysis,

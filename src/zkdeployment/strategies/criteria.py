@@ -7,9 +7,10 @@ it in the background of a coordinator. The decision about ``healthy_checks`` is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.timekeeping import baked
 

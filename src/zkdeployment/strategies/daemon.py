@@ -6,13 +6,13 @@ The work of a cycle belongs to each daemon.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.daemon.cycles import QUEUED, Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
 from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, Probe, gauge, labelled
 from zkdeployment.base.errors import LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.group_analysis import due_requests
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import restarted_hosts, seconds_until_change

@@ -9,10 +9,11 @@ from __future__ import annotations
 import graphlib
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.durations import clock_time, duration_seconds
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import NAME, TEXT, Fault, form_faults, mapping_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.analysis import INTERVAL, AnalysisMetric, NoData, parse_comparison

@@ -6,9 +6,10 @@ another one asks again for what was not recorded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
     GroupAnalysis,

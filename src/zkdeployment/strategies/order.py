@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.host import Facts, Host, is_host_name
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
     MetricProgress,

@@ -6,13 +6,14 @@ package, they import only this module; all other modules are for coordinators.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.stop import Stop
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.state_machine import HostProgress, width
 from zkdeployment.strategies.strategy import misses
 from zkdeployment.strategies.timekeeping import bake_elapsed

@@ -7,10 +7,11 @@ of hosts, instances or services changes the structure of a query.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.records import Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,14 @@ them by number. Coordinators are upgraded during rollouts, so unknown keys are k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Revision, is_revision
 from zkdeployment.base.records import APART, Key, Record, no_keys, unknown_keys
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis import GroupAnalysis
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.strategies.permission import Phase, PhaseReport, hosts_in, ranges, values_by_host

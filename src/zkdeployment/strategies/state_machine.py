@@ -11,10 +11,11 @@ Baremetal Nodes" of Airship's Shipyard.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.strategy import Criteria, Strategy, members, misses
 

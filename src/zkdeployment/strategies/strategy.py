@@ -5,11 +5,11 @@ Reading strategies from YAML belongs to ``documents``, deciding by them to ``sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis import AnalysisClock, AnalysisMetric
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.durations import age, clock_time
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis_views import MetricStatus, metric_statuses, summarize_metrics
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase

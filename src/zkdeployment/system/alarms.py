@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.config.forms import DAYS, YES_NO, SectionSettings, setting
 from zkdeployment.fleet.views.health import Health
 

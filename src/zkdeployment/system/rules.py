@@ -7,7 +7,6 @@ The time is estimated from the times at which hosts completed their last update.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, cast
@@ -16,6 +15,7 @@ from zkdeployment.agent.rules.availability import architecture
 from zkdeployment.agent.rules.estimated_update import EstimatedUpdate, estimated_update
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.forecast import PlanAddition
 from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.publishing.targets.services import unchecked_systems

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.records import Record
 from zkdeployment.base.system import HostSystem
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import unchecked_systems
 
 if TYPE_CHECKING:

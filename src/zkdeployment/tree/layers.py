@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zkdeployment.base.names import RESERVED
 from zkdeployment.base.source_files import Problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, parent_path, top_path
 

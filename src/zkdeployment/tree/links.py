@@ -8,11 +8,11 @@ A symbolic link is a property ``NAME ->`` that takes the place of a child; a pro
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Severity
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, top_path
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import is_secret, without_passwords
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.source_files import TREE_SUFFIXES, Correction, Problem, Severity, SourceFile
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.layers import FilePlace, MergedTree, merge
 from zkdeployment.tree.links import PartLinks, follow_links
 from zkdeployment.tree.parse import ParsedFile, parse_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from zkdeployment.base.names import NameKind as Name
 from zkdeployment.base.names import is_name, name_problem
 from zkdeployment.base.source_files import Correction, Problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.literal import LiteralError, evaluate, probable_literal
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, top_path
 

@@ -12,7 +12,7 @@ import select
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from kazoo import exceptions
@@ -24,6 +24,7 @@ from kazoo.retry import ForceRetryError, KazooRetry
 from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.errors import ConfigurationError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper.access import client_options, connect, encryption, newest_transaction, parse, probe
 from zkdeployment.zookeeper.nodes import check_path
 from zkdeployment.zookeeper.servers import Access, Servers

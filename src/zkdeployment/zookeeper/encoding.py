@@ -7,7 +7,7 @@ in a large publication.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 from kazoo.protocol.serialization import (
@@ -21,6 +21,7 @@ from kazoo.protocol.serialization import (
     write_string,
 )
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import transactions
 from zkdeployment.zookeeper.access import kazoo_acl
 from zkdeployment.zookeeper.nodes import check_path, under

@@ -6,7 +6,6 @@ kazoo does not support many reads in one request, and spends most of the time of
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ from kazoo.protocol.serialization import (
     stat_struct,
 )
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper.nodes import Node, under
 
 if TYPE_CHECKING:

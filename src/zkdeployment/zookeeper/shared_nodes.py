@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo.protocol.states import EventType
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.machine.calls import SharedCall
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper.reads import Read
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 from kazoo import exceptions
 
 from zkdeployment.base.cluster import INITIAL
 from zkdeployment.base.errors import ConflictError, DeniedError, TreeError, ZkdeploymentError
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.undeploying import installed_packages
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.deployment import Rerun
 from zkdeployment.base.inventory import Inventory, Marker, Package
 from zkdeployment.base.packages import has_version, select
@@ -25,6 +24,7 @@ from zkdeployment.base.plan import (
     StartDeployments,
     Undeploy,
 )
+from zkdeployment.tree.checkout import is_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pytest
 from pydantic import ValidationError
 
 from zkdeployment.base.act import ActRight
 from zkdeployment.base.errors import ForbiddenError
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.user_acts import AbandonSystem, AllowRemoval, RetryInstance
 from zkdeployment.intents.user_acts import ResumeGroup
 from zkdeployment.pools.user_acts import ACTS as POOL_ACTS

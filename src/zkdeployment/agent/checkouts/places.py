@@ -18,12 +18,11 @@ import os
 import shutil
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.agent.checkouts.working_copies import PristineCopies, copy_built, move_others
-from zkdeployment.base.checkout import Checkout, parse_checkout
 from zkdeployment.base.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
@@ -31,6 +30,8 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.machine.program import late_import
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.base.values import dataclass
+from zkdeployment.tree.checkout import Checkout, parse_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import CheckoutError
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.sources.git.command import DENIED, NOT_THERE, Git, GitError, failure_cause
 from zkdeployment.publishing.sources.svn import Svn, SvnError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.base.checkout import Checkout
+    from zkdeployment.tree.checkout import Checkout
 
 
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,64}")

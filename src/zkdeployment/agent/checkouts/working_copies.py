@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from zkdeployment.base.errors import CheckoutError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files
 from zkdeployment.base.machine.files import foreign_part, is_ours
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -6,7 +6,6 @@ The agent decides when a deployment starts; the executor runs its steps.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.plans import HostPlan, read_plan
@@ -34,6 +33,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
 from zkdeployment.base.publication import DeploymentBasis, Published
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 
 if TYPE_CHECKING:

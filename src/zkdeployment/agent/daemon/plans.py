@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from zkdeployment.base.cluster import INITIAL, Revision, held_reason
 from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.packages import Item, items
 from zkdeployment.base.plan import Deploy, Plan, Reboot, UpdateSystem
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.store.assignments import read_groups, read_services
 from zkdeployment.publishing.watermark import Watermark
 

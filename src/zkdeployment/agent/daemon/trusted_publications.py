@@ -6,12 +6,13 @@ An agent without publishers trusts ZooKeeper and does not use this module.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import INITIAL, Revision
 from zkdeployment.base.errors import ConflictError, StalePublicationError, UntrustedError
 from zkdeployment.base.publication import Published
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.snapshot import SignedSnapshot, check_properties, check_snapshot
 from zkdeployment.publishing.signing.statement import Statement
 from zkdeployment.publishing.targets.compiler import wanted_for

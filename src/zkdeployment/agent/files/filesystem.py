@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.checkouts.places import remembered_version
@@ -22,6 +21,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.files import converting_errors, foreign_part
 from zkdeployment.base.names import NameKind
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.deployment import Deployment
@@ -27,6 +26,7 @@ from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.files import converting_errors, foreign_part, is_ours, read_ours
 from zkdeployment.base.names import NameKind, application_of, is_name
 from zkdeployment.base.publication import is_sequence
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

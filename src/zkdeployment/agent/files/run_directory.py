@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import os
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.agent.rules.lease import LeaseRecord
@@ -27,6 +27,7 @@ from zkdeployment.base.machine.files import JsonFile, converting_errors, json_ob
 from zkdeployment.base.publication import is_sequence
 from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.stop import LackingGroup, lacking_from_json
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.watermark import published_file
 from zkdeployment.strategies.permission import Failure
 

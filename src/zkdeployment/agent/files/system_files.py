@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from zkdeployment.base.machine.boots import read_boot_id
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.system import RebootFacts
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.machine import files
 from zkdeployment.base.machine.files import converting_errors
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

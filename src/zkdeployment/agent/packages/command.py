@@ -17,7 +17,6 @@ import re
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -29,6 +28,7 @@ from zkdeployment.base.errors import PackageError, ProgramError
 from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.machine.systemd import new_scope
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

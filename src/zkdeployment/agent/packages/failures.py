@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zkdeployment.base.errors import PackageError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

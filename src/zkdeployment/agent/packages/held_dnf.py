@@ -9,13 +9,13 @@ it runs other commands that change nothing, such as to fetch the files for a rol
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.command import INSTALL_COMMAND, read_output
 from zkdeployment.base.inventory import Package
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

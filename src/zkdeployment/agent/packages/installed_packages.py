@@ -8,7 +8,7 @@ import re
 import shutil
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from zkdeployment.base.errors import PackageError, ProgramError
 from zkdeployment.base.inventory import Package, Packages
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -10,12 +10,12 @@ actions; dnf refuses other versions of the format than these.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from zkdeployment.agent.packages import installed_packages
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.packages import Action, Item
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ import json
 import platform
 import shutil
 import tempfile
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.program import late_import
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.packages import Action, Item, word_size
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

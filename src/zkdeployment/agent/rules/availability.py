@@ -10,19 +10,20 @@ that cannot be judged, because a repository is unreachable, cause a warning.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.hidden import Lack, Obstacle, lacks
 from zkdeployment.agent.rules.planner import plan
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.errors import HostFilesError, PackageError, TreeError
 from zkdeployment.base.packages import after, select
 from zkdeployment.base.plan import ChangeController, ChangePackages, PackageChange, Plan
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.targets.compiler import wanted_for
+from zkdeployment.tree.checkout import is_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

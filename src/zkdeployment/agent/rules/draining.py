@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.software import WantedSoftware, compare_software
@@ -10,6 +10,7 @@ from zkdeployment.agent.rules.undeploying import groups_of_services, undeploy_st
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.host import Host  # noqa: TC001  a public field type
 from zkdeployment.base.plan import Plan, Undeploy
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

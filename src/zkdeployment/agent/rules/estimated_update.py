@@ -7,7 +7,6 @@ which old kernels dnf removes; the estimate omits these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.rebooting import reboot_reasons
@@ -15,6 +14,7 @@ from zkdeployment.agent.rules.system import must_reboot
 from zkdeployment.base.machine.reboots import SystemState
 from zkdeployment.base.packages import Item, after, items, matching_names, order_key, select
 from zkdeployment.base.system import RebootFacts
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

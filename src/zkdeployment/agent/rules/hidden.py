@@ -7,11 +7,11 @@ the check before a publication use the same sentences.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.packages import select
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -5,7 +5,6 @@ The agent's cycle uses only ``HostRole``; its subclass in ``pools.host`` follows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.errors import HostFilesError, RefusedError, TreeError
@@ -13,6 +12,7 @@ from zkdeployment.base.host import Leased
 from zkdeployment.base.machine.public_keys import ssh_key_problem
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.records import Key, Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

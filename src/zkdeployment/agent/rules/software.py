@@ -6,10 +6,8 @@ steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.names import AGENT_PACKAGE, application_of
 from zkdeployment.base.packages import is_installed, order_key, removable_packages
@@ -21,7 +19,9 @@ from zkdeployment.base.plan import (
     RemoveCheckout,
     RemoveSoftware,
 )
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import change_controller
+from zkdeployment.tree.checkout import is_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -5,13 +5,14 @@ The report of the host about its operating system follows from the same facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.base.machine.reboots import SystemState, deployment_of
 from zkdeployment.base.plan import Reboot, UpdateSystem
 from zkdeployment.base.system import HostSystem, RebootRule, SystemChange, WantedSystem
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.software import SoftwareDifference, why_deployed_again, why_undeployed
@@ -11,6 +11,7 @@ from zkdeployment.base.deployment import Assignment, Deployment, Rerun
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.inventory import Inventory, Marker, Packages, version_key
 from zkdeployment.base.plan import Undeploy
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -10,12 +10,13 @@ conditions of its deployment once, with watches, and again only when one of thes
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import jittered
 from zkdeployment.base.host import ORDER_PREFIX, RESTART
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

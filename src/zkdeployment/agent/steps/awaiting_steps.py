@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -38,6 +37,7 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.plan import Deploy, Reboot, Step, Undeploy, UpdateSystem, group_of
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
 
 if TYPE_CHECKING:

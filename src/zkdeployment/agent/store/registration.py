@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.files.run_directory import JoinedQueues, SessionFile
@@ -18,6 +17,7 @@ from zkdeployment.agent.store.service_locks import keep_works, remove_stale_cont
 from zkdeployment.base.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, make_skeleton

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import QueueWatch
 from zkdeployment.zookeeper.nodes import Node, encode

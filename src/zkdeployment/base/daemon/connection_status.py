@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from zkdeployment.base.values import dataclass
 
 #: Seconds without an answer after which further clients should not wait, either.
 _SILENT = 1.0

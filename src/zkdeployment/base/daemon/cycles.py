@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import (
@@ -18,6 +17,7 @@ from zkdeployment.base.errors import (
     error_message,
 )
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,6 @@ The metrics of a single kind of daemon are in the module of that daemon. A value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from zkdeployment.base.errors import RestartError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files
 from zkdeployment.base.machine.program import late_import
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,10 +10,11 @@ import queue
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

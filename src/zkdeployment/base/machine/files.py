@@ -14,7 +14,6 @@ import pwd
 import stat
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,6 +25,7 @@ from zkdeployment.base.errors import (
     without_secrets,
 )
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

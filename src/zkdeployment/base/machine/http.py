@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
@@ -27,6 +27,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.calls import call_within
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

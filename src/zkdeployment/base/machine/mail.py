@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -10,6 +9,7 @@ from zkdeployment.base.errors import RestartError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import call_within
 from zkdeployment.base.machine.program import late_import
+from zkdeployment.base.values import dataclass
 
 #: Seconds for a whole message, also from a server that answers byte by byte.
 _TIMEOUT = 10.0

@@ -16,10 +16,10 @@ import subprocess
 import threading
 import time
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, ClassVar
@@ -13,6 +13,7 @@ from zkdeployment.base.deployment import Deployment, DeploymentFailure
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.stop import Stop
 from zkdeployment.base.system import WantedSystem
+from zkdeployment.base.values import dataclass
 
 #: The most reboots for one step; one more is a failure.
 MAX_REBOOTS = 3

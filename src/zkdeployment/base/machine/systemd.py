@@ -17,7 +17,6 @@ import re
 import shutil
 import socket
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -25,6 +24,7 @@ from uuid import uuid4
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from zkdeployment.base.errors import UnusableCheckError
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.nagios.check import NagiosCheck, read_check
 from zkdeployment.checks.nagios.files import NagiosResult, nagios_host_name, service_description
 

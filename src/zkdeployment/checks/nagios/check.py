@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import UnusableCheckError
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import EMAIL_PATTERN, PHONE_PATTERN
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.nagios.check import (
     NagiosCheck,
     NagiosContact,

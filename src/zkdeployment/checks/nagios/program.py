@@ -14,13 +14,13 @@ import os
 import re
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NagiosError, ProgramError
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.nagios.files import (
     NagiosObjectFile,
     instance_of_file,

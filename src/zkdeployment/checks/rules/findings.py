@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
 from zkdeployment.checks.rules.listing import (

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Annotated, Any, TypeAlias
 
 from zkdeployment.base.records import APART, Record, no_keys
+from zkdeployment.base.values import dataclass
 
 #: All facts that a monitoring system needs about a check: a JSON object.
 CheckDetails: TypeAlias = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Maintenance
@@ -13,6 +13,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.rules.instance import (
     CheckDetails,
     CheckInstance,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.records import Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.views.snapshot import FleetSnapshot

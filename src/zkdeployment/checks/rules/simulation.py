@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.rules.instance import (
     CheckDetails,
     CheckInstance,

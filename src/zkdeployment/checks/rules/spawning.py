@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.host import Facts, Host, Identity
 from zkdeployment.base.inventory import KnownHost, absent_hosts
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import (
     HOST_PLACEHOLDERS,
     ArgumentPart,

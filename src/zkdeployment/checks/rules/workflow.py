@@ -11,10 +11,11 @@ instances.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.rules.instance import (
     OPEN,
     UNDEPLOYING,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.rules.findings import FINDING_WORDS, CheckFinding, CheckGroupState
 from zkdeployment.service.views.frame import (
     ListPart,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.records import Record
 from zkdeployment.base.source_files import Severity
+from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import (
     CHECK,
     ON_CALL,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import Problem, Severity, SourceFile
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.cli.files import (
     NO_REPOSITORIES,
     chosen_repositories,

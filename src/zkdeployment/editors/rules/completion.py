@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.system import SYSTEM
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.editors.rules.tree_text import (
     DEPLOY_AFTER,
     TreeContext,

@@ -7,9 +7,9 @@ Lines and columns count from 0, in characters.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.kinds import DocumentKind, known_kinds
 from zkdeployment.editors.rules.completion import Proposal, ProposalKind
 

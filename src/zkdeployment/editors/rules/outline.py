@@ -5,9 +5,10 @@ Lines and columns count from 0, in characters. The text may have errors, because
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.editors.rules.tree_text import indentation, read_line
 from zkdeployment.tree.parse import LIMITS, LineKind
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK

@@ -6,12 +6,13 @@ Lines and columns count from 0, in characters. The text may have errors, because
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.host import is_host_name
 from zkdeployment.base.inventory import KnownHost, version_key
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import node_of_target
 from zkdeployment.tree.links import joined, resolve
 from zkdeployment.tree.parse import LIMITS, Line, LineKind, LineReader

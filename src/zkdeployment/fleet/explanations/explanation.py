@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -11,6 +10,7 @@ from zkdeployment.base.host import ORDER_PREFIX, Host
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.stop import FailureOutput
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

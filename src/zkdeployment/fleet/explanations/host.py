@@ -5,7 +5,7 @@ Waits for a lock and for other services are explained in ``explanation``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState, short
@@ -13,6 +13,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.lock import Lock, LockKind
 from zkdeployment.base.stop import FailureOutput, Stop, operators_stop, output_place, services_of
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.explanations.explanation import (
     Advice,
     Cause,

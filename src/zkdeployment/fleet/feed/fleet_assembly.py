@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from zkdeployment.base.features import installed
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.assembly import ServicesAssembly, SnapshotAssembly
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Operation, Set

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import tenacity
 
 from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UntrustedError
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.keys import KeyOwner, check_keys, verify_text
 from zkdeployment.publishing.signing.snapshot import Deviation, SignedFleet, fleet_deviations, services_of
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement

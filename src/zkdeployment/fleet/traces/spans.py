@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.host import ORDER_PREFIX, WAITING_PREFIX
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,13 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Facts, Identity
 from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import unchecked_assignments
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.status import HostState, HostStatus
 
 if TYPE_CHECKING:

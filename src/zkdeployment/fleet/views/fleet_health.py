@@ -5,13 +5,13 @@ The health of a single host, and the types of both, are in ``health``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import describe_decision
 from zkdeployment.base.cluster import Cluster, ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot

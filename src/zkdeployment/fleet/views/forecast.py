@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.base.publication import LeftService, Published, Targets
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.rules.changes import (
@@ -79,7 +80,7 @@ class HostForecast:
 
     identity: Identity
     outlook: Outlook
-    plan: Plan = Plan()  # noqa: RUF009  it cannot be changed
+    plan: Plan = Plan()
     reason: str = ""
     absent: bool = False
     lease: str = ""
@@ -129,8 +130,8 @@ class Forecast:
     change: TreeChange
     hosts: tuple[HostForecast, ...]
     partial: bool = False
-    strategy: StrategyChange = StrategyChange()  # noqa: RUF009  it cannot be changed
-    documents: DocumentsChange = DocumentsChange()  # noqa: RUF009  it cannot be changed
+    strategy: StrategyChange = StrategyChange()
+    documents: DocumentsChange = DocumentsChange()
     order: Order | None = None
 
     def with_documents(self, documents: DocumentsChange) -> Forecast:
@@ -410,7 +411,7 @@ class PredictionBasis:
     live: LiveTree
     strategy: Strategy | None
     documents: PublishedDocuments
-    published: Published = Published()  # noqa: RUF009  it cannot be changed
+    published: Published = Published()
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ordered_text: Review | None = None
     left: Sequence[LeftService] = ()

@@ -6,13 +6,13 @@ The health of the whole fleet is in ``fleet_health``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.host import WAITING_PREFIX, Host
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, describe_stops, stops_in_force
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.views import rollout_status
 
 if TYPE_CHECKING:

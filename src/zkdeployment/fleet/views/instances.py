@@ -7,11 +7,12 @@ run at present follows from the state of the host: see ``status``.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import APART, Key, Record
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import targets_of
 from zkdeployment.tree.values import is_below
 

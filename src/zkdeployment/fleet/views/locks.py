@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.durations import age
@@ -11,6 +10,7 @@ from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.names import check_node_path
 from zkdeployment.base.records import OMITTED, Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import targets_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.publication import Published
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, stops_in_force
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged, refusal
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.packages import has_version, is_installed, order_key
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.instances import NONE_DOWN, DownInstances, ServicesSnapshot
 from zkdeployment.fleet.views.status import (
     UNREGISTERED,
@@ -28,6 +28,7 @@ from zkdeployment.fleet.views.status import (
 )
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
+from zkdeployment.tree.checkout import is_checkout
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.instances import (
     NO_SERVICES,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from zkdeployment.base.cluster import ClusterState, is_commit, short
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.views.status import FleetStatus, HostState
 from zkdeployment.fleet.webhooks.sender import retry_delay

@@ -10,7 +10,7 @@ import hmac
 import json
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from zkdeployment.base.errors import LockLostError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.events.event import RESET_EVENT, STREAM_KINDS, EventBatch, EventKind, EventLog, FleetEvent
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock

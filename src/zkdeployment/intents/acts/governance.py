@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.names import check_node_path
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.intents.acts.intents import require_seen
 from zkdeployment.intents.documents import RELEASE, RELEASED, Approval, ServiceRelease

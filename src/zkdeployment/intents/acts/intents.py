@@ -8,13 +8,14 @@ tip, acts may also start from the published state. Every function raises ``NotFo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.documents import (
     Approval,

@@ -20,7 +20,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +29,7 @@ from zkdeployment.base.durations import age, seconds_ahead
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService, Published, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import (
     Approval,
     DeploymentIntentGroup,

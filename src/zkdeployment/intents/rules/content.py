@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.system import SYSTEM
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.links import property_source, resolve
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, is_below, parent_path
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.edits import (
     REMOVED,
     add_document,

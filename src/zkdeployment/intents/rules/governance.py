@@ -6,7 +6,7 @@ Governance begins and ends only by an act: left services stay as published, adop
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from zkdeployment.base.errors import LinkError
 from zkdeployment.base.publication import LeftService, Targets
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import (
     CLUSTER,
     GROUP,

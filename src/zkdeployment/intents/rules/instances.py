@@ -8,7 +8,7 @@ changes with the same table.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -17,6 +17,7 @@ from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.records import APART, Key, Record, invalid
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,

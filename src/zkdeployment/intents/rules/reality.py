@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, HostResult
 from zkdeployment.base.inventory import KnownHost, absent_hosts
 from zkdeployment.base.stop import services_of
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

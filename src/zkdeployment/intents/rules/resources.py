@@ -6,7 +6,6 @@ A query of a status has outputs and filters; the body of its answer has the keys
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -17,6 +16,7 @@ from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailu
 from zkdeployment.base.errors import ConfigurationError, NotFoundError
 from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.intents.documents import DeploymentIntentGroup, Intent, IntentSubject, subject_text
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord, instances_body
 from zkdeployment.intents.rules.reality import (

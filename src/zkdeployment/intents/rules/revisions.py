@@ -7,12 +7,13 @@ so an act may start from either of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import Problem, SourceFile
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.intents.documents import (
     ClusterIntents,

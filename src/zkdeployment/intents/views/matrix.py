@@ -7,13 +7,14 @@ whose resources are shown.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from zkdeployment.base.cluster import short
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.intents.documents import ClusterIntents, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.instances import ACT_ON_INTENT, IntentInstance, IntentRecord

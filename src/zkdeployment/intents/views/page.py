@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.requests import Job, JobState
 from zkdeployment.intents.documents import (
     Approval,

@@ -7,7 +7,7 @@ process dies, the worker continues, and the tenant finds the session or the requ
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act
@@ -20,6 +20,7 @@ from zkdeployment.base.errors import (
     UnreachableError,
     WaitTimeoutError,
 )
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
     LendingFacts,

@@ -10,7 +10,7 @@ import hashlib
 import re
 import socket
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -33,6 +33,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys, SshDirectory
 from zkdeployment.pools.paths import lease_path
 from zkdeployment.pools.rules.host_lease import (

@@ -15,7 +15,6 @@ import os
 import shutil
 import signal
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
@@ -37,6 +37,7 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.machine.public_keys import ssh_key_problem
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook
 from zkdeployment.pools.mechanisms import playbook_guard
 from zkdeployment.pools.mechanisms.playbook_guard import JOB, OUTCOME

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from zkdeployment.base.cluster import Cluster, ClusterState
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.records import Key, Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

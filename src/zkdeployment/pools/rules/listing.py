@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.records import APART, Record, shown
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
+from zkdeployment.base.values import dataclass
 from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ nodes at once.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.records import Record
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.rules.node import NodeEvent, PoolNode
 from zkdeployment.pools.rules.snapshot import (
     KEPT,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from zkdeployment.base.records import Key, Record
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.documents import AnsibleMechanism, NodePool
 from zkdeployment.pools.rules.node import (
     NodeEvent,

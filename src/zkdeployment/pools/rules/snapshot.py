@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.machine.public_keys import split_ssh_keys, ssh_keys_problem
 from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.documents import PoolConfiguration
 from zkdeployment.pools.rules.node import (
     LATEST,
@@ -519,7 +520,7 @@ class PoolReading:
     ``tenants`` are the names of all users, by id.
     """
 
-    configuration: PoolConfiguration = PoolConfiguration()  # noqa: RUF009  it cannot be changed
+    configuration: PoolConfiguration = PoolConfiguration()
     snapshot: PoolSnapshot = PoolSnapshot()
     ended: Mapping[int, TenantSession] = field(default_factory=dict)
     tenants: Mapping[int, str] = field(default_factory=dict)

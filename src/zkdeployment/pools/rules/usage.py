@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import Key, Record, shown
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

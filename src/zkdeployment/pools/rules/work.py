@@ -6,11 +6,12 @@ which end with their worker, prevent two workers from doing the same task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, described_pool
 from zkdeployment.pools.rules.host_lease import RecordedLease
 from zkdeployment.pools.rules.node import (

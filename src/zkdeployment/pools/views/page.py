@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.pools.rules.listing import (
     PoolView,

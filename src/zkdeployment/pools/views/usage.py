@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
+from zkdeployment.base.values import dataclass
 from zkdeployment.pools.views.page import usage_page
 from zkdeployment.service.views.frame import last_value
 from zkdeployment.service.views.hosts import count_text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.promotion.records import (
     Choice,
     FleetOrders,

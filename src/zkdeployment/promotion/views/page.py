@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.history import Delivery
 from zkdeployment.promotion.records import FleetStanding, FleetState, PromotionEntry
 from zkdeployment.promotion.rules import FAILED_RESULTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.checkout import is_checkout, parse_checkout
 from zkdeployment.base.errors import RefusedError, TreeError, without_passwords
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
@@ -13,6 +12,7 @@ from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine, quarantined
 from zkdeployment.publishing.rules.review import Review, check_change, review
+from zkdeployment.tree.checkout import is_checkout, parse_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.commits import (
     ROLLBACK_TRAILER,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind, jittered
@@ -28,6 +28,7 @@ from zkdeployment.base.errors import (
     without_secrets,
 )
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import CommitSummary, ForcedBy, PublicationRequest, SyncOptions
 from zkdeployment.publishing.store.reboots import expire_reboots
 from zkdeployment.publishing.store.requests import answer_request

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import tenacity
@@ -29,6 +29,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import Published, next_sequence
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.publishing.daemon.keeper import SectionKeeper, section_keeper
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature

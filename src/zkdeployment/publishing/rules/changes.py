@@ -6,13 +6,14 @@ and after an import by hand. Whether a revision is published at all is decided i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, Revision, short
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
 from zkdeployment.publishing.governance import NO_GOVERNANCE, Governance
 from zkdeployment.publishing.records import MOST_VERSIONS, Publication, PublicationRecord, ServiceVersion
@@ -65,7 +66,7 @@ class Baseline:
     live: LiveTree
     targets: Targets
     strategy: Strategy | None = None
-    documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
+    documents: PublishedDocuments = PublishedDocuments()
     withheld: frozenset[ServiceTarget] = frozenset()
     completed: Targets | None = None
     governance: Governance = NO_GOVERNANCE
@@ -135,8 +136,8 @@ class Draft:
     leftovers: frozenset[str]
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
-    order: ServiceOrder = ServiceOrder()  # noqa: RUF009  it cannot be changed
-    governance: GovernanceChange = GovernanceChange()  # noqa: RUF009  it cannot be changed
+    order: ServiceOrder = ServiceOrder()
+    governance: GovernanceChange = GovernanceChange()
 
     @property
     def targets(self) -> Targets:

@@ -6,13 +6,14 @@ convergence by this module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Cluster, Revision, short
 from zkdeployment.base.host import is_host_name
 from zkdeployment.base.publication import Published
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.state import Ending, RolloutState
 from zkdeployment.strategies.state_machine import RolloutResult
 from zkdeployment.strategies.strategy import Strategy, is_selected
@@ -35,7 +36,7 @@ class PublishedState:
     """
 
     cluster: Cluster | None
-    published: Published = Published()  # noqa: RUF009  immutable
+    published: Published = Published()
     stops: int | None = None
     refused: Revision | None = None
     signed: bytes | None = None

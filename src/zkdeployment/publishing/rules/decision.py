@@ -7,10 +7,10 @@ it knows the tip, ``draft_refusal`` when the publication is built.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Revision, is_commit
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState, SyncOptions
 from zkdeployment.publishing.rules.convergence import (
     PublicationSnapshot,

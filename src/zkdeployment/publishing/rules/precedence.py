@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.publication import OrderEntry, Targets
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.strategies.order import Order, Turn
 from zkdeployment.strategies.order import order as order_of_groups

@@ -7,14 +7,14 @@ version there. A version of a package is ``[EPOCH:]VERSION[-RELEASE]``; missing 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.checkout import Checkout, is_checkout, parse_checkout
 from zkdeployment.base.errors import TreeError, without_passwords
 from zkdeployment.base.source_files import Problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import NAME, TEXT, Fault, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.tree.checkout import Checkout, is_checkout, parse_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,13 +7,14 @@ before it is pushed: the same checks as those of ``lint`` and the hooks.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.source_files import Correction, Problem, Severity, SourceFile
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
 from zkdeployment.publishing.places import PublishingPlaces
@@ -128,7 +129,7 @@ class Review:
     linted: LintResult
     compilation: Compilation
     problems: tuple[Problem, ...]
-    documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
+    documents: Documents = Documents()
     signed: bool = False
     checks: Mapping[str, PartCheck] = field(default_factory=dict)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, short
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.text import printable
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.statement import (
     SignedStatement,
     Statement,

@@ -6,11 +6,12 @@ later show it to hosts in place of newer publications.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.publication import LeftService, Published, Targets, next_sequence
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.statement import bucket_of, digest_of, encode_bucket
 
 if TYPE_CHECKING:

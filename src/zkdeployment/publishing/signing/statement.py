@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeGuard
 
 from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.publication import LeftService, is_sequence
+from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.documents import strategy_to_json
 
 if TYPE_CHECKING:

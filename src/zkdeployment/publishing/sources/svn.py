@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +16,7 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import ATTEMPTS, check_entry, check_limits, shorten
 from zkdeployment.publishing.records import CommitSummary

@@ -12,7 +12,7 @@ also writes ``/hosts`` with the same cluster version. A transaction that begins 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -21,6 +21,7 @@ from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, advance, 
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
+from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh

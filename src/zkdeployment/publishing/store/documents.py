@@ -6,12 +6,12 @@ the names of the subject, percent-encoded and joined by colons.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import DocumentKey, PublishedDocuments
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.zookeeper import paths

@@ -5,10 +5,11 @@ The content is not trusted before the checks in ``signing``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError, ConflictError, TreeError, UntrustedError
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.snapshot import SignedSnapshot
 from zkdeployment.publishing.signing.statement import SignedStatement, bucket_of
 from zkdeployment.publishing.store.cluster import cluster_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.signing.standing import (
     SignedTargets,
     StandingPublication,

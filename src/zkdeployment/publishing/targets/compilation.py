@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.source_files import Problem
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.governance import NO_GOVERNANCE, Governance
 from zkdeployment.publishing.targets.compiler import (
     ServiceTarget,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.deployment import Assignment, DesiredState, Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, is_name
@@ -23,6 +22,7 @@ from zkdeployment.publishing.targets.services import (
     unchecked_systems,
 )
 from zkdeployment.publishing.targets.systems import is_system, read_system, system_conflicts, system_target
+from zkdeployment.tree.checkout import is_checkout
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest, top_path
 

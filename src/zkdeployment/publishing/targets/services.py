@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
-from zkdeployment.base.checkout import is_checkout, parse_checkout
 from zkdeployment.base.deployment import ALL, ALLOWED, FIRST, LAST, ONE, Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.names import NameKind, is_name
@@ -18,6 +17,7 @@ from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
 from zkdeployment.base.source_files import Correction
 from zkdeployment.base.system import SYSTEM
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.properties import (
     NodeReader,
     check_name,
@@ -27,6 +27,7 @@ from zkdeployment.publishing.targets.properties import (
     shown,
 )
 from zkdeployment.publishing.targets.systems import SYSTEMS, is_system, system_from_json, system_target
+from zkdeployment.tree.checkout import is_checkout, parse_checkout
 from zkdeployment.tree.values import PROPERTY_LINK
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
 from zkdeployment.base.source_files import Correction, Problem
@@ -23,6 +22,7 @@ from zkdeployment.publishing.targets.properties import (
     read_property,
     shown,
 )
+from zkdeployment.tree.checkout import is_checkout
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.events.event import (
     RESET_EVENT,
     STREAM_KINDS,

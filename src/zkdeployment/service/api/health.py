@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from typing import Literal
 
@@ -23,6 +23,7 @@ from zkdeployment.base.daemon.metrics import (
 )
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.features import installed
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.status import hosts_by_state
 from zkdeployment.service.access.identity import Reader

@@ -1,7 +1,6 @@
 """The pages of services: the list, and the page of one service."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -11,6 +10,7 @@ from starlette.exceptions import HTTPException
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.features import installed
 from zkdeployment.base.publication import Targets
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
 from zkdeployment.fleet.views.services import services_status
 from zkdeployment.publishing.records import PublicationRecord

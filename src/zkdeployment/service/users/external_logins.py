@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,12 +5,12 @@ Failures are not counted by user name: a person who guesses the key of a user mu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.records import Record
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

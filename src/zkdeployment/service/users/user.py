@@ -6,7 +6,7 @@ contain the key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,6 +14,7 @@ from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import RESERVED, NameKind, check_node_path, name_problem
 from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.history import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
@@ -18,6 +18,7 @@ from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.fleet.views.history import LoginProblem
 from zkdeployment.service.users.user import IssuedKey, NewUser, User

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

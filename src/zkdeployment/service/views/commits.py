@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
 from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_late_syncer
 from zkdeployment.publishing.records import CommitSummary, PublicationOutcome, PublicationSummary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.fleet.views.locks import is_orphaned, present_hosts
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late

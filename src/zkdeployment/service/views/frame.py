@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from operator import attrgetter
@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from zkdeployment.base.durations import ago, ahead
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from math import sqrt
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.history import (
     FIGURE_DAYS,
     REFUSED,

@@ -7,10 +7,11 @@ all blocks numbers the places of the map: a hundred for each block.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.columns import NAME
 from zkdeployment.service.views.frame import host_page
 from zkdeployment.service.views.hosts import PAGE_SIZE, SIGNS, HostQuery, StateSign, count_text

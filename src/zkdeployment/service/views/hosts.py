@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.rules.plan_text import action, sentence, unchanged_sentence
@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.stop import LiveOutput, output_place
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.explanations.explanation import Advice, Explanation
 from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
 from zkdeployment.fleet.views.status import UNREGISTERED, FleetStatus, HostState, HostStatus

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.locks import by_urgency, is_orphaned, present_hosts, reboot_of_holder
 from zkdeployment.service.acts import ReleaseLock
 from zkdeployment.service.views.fleet import HostLink

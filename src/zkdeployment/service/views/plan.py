@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.forecast import Forecast, HostForecast, Outlook
 from zkdeployment.fleet.views.history import PACE, duration_sentence
 from zkdeployment.service.views.fleet import HostLink, Tone

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.strategies.analysis import MetricStage
 from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus, plot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import ORDER_PREFIX
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
 from zkdeployment.service.views.failures import FailureGroup, failure_groups
 from zkdeployment.service.views.fleet import FleetProblem, deployment_pace, failure_problem

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.services import withheld_for
 from zkdeployment.fleet.views.status import FleetStatus, HostState
 from zkdeployment.publishing.section import section

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
+from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.traces.spans import Span, SpanKind, Trace
 from zkdeployment.service.views.frame import host_page, publication_page
 

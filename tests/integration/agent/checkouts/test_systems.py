@@ -11,8 +11,8 @@ import pytest
 from support.repository import Repository, Subversion
 from zkdeployment.agent.checkouts.places import SYSTEMS
 from zkdeployment.agent.checkouts.repositories import GitCheckouts, SvnCheckouts
-from zkdeployment.base.checkout import parse_checkout
 from zkdeployment.base.errors import CheckoutError
+from zkdeployment.tree.checkout import parse_checkout
 
 
 @dataclass

@@ -6,13 +6,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zkdeployment.agent.rules.planner import plan
-from zkdeployment.base.checkout import is_checkout, parse_checkout
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
 from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
 from zkdeployment.publishing.targets.services import assignments_from_json
+from zkdeployment.tree.checkout import is_checkout, parse_checkout
 from zkdeployment.tree.values import Tree
 
 PIECES = st.sampled_from(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.forms import NAME, TEXT, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
 

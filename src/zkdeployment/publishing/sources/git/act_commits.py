@@ -15,7 +15,7 @@ import math
 import re
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.machine.calls import SharedCall, call_within
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.base.text import counted
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.records import BranchSummary, CommitSummary
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from zkdeployment.base.errors import SourceError, without_passwords
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

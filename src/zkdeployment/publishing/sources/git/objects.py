@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
@@ -29,6 +29,7 @@ from zkdeployment.base.source_files import (
     is_tree_file,
     may_hold_documents,
 )
+from zkdeployment.base.values import dataclass
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import check_entry, check_limits, shorten
 from zkdeployment.publishing.records import CommitSummary

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import SourceError, UnknownBranchError, UnknownRevisionError, without_passwords
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
+from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.ports import ATTEMPTS
 from zkdeployment.publishing.records import BranchSummary, CommitSummary
 from zkdeployment.publishing.sources.git.command import (

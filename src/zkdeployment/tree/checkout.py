@@ -9,10 +9,10 @@ arguments of programs that run as root. ``agent.checkouts`` runs these programs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import TreeError, without_passwords
+from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

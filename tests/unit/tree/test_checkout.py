@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.agent.checkouts.places import SYSTEMS
-from zkdeployment.base.checkout import SCHEMES, Checkout, is_checkout, parse_checkout
 from zkdeployment.base.errors import TreeError
+from zkdeployment.tree.checkout import SCHEMES, Checkout, is_checkout, parse_checkout
 
 
 @pytest.mark.parametrize(
