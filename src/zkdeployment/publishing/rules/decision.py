@@ -263,6 +263,8 @@ def removal_refusal(
     deployment.
     """
     changed = before.keys() | after.keys() if changed is None else changed
+    if before.keys().isdisjoint(changed):
+        return None  # as in the first publication: nothing that was deployed changes
     ended = _ended(_instances(before, hosts, changed), _instances(after, hosts, changed))
     ended = Counter({path: number for path, number in ended.items() if f"/{path.split('/')[1]}" not in pruned})
     if ended.total() <= 1:
