@@ -9,9 +9,8 @@ from zkdeployment.base.deployment import Assignment, DesiredState, Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.base.source_files import Problem
-from zkdeployment.publishing.targets.properties import has_property, read_property
+from zkdeployment.publishing.targets.properties import has_property, needed_digest, read_property
 from zkdeployment.publishing.targets.services import (
-    Service,
     by_path,
     check_n,
     node_of_target,
@@ -23,14 +22,14 @@ from zkdeployment.publishing.targets.services import (
 )
 from zkdeployment.publishing.targets.systems import is_system, read_system, system_conflicts, system_target
 from zkdeployment.tree.checkout import is_checkout
-from zkdeployment.tree.links import resolved_properties
-from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest, top_path
+from zkdeployment.tree.values import Tree, node_name, parent_path, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import Targets
+    from zkdeployment.base.system import WantedSystem
 
 
 #: The path of a service node and the name of a target.
@@ -211,9 +210,8 @@ class _Compiler:
     def __init__(self, tree: Tree, *, with_properties: bool) -> None:
         self.tree = tree
         self.with_properties = with_properties
-        self.services: dict[str, Service | None] = {}
+        self.services: dict[str, Assignment | None] = {}
         self.systems: dict[str, Assignment | None] = {}
-        self.digests: dict[str, str | None] = {}
         self.made: dict[tuple[str, int], Assignment] = {}
         self.targets: dict[str, list[Assignment]] = {}
         self.problems: list[Problem] = []
@@ -236,18 +234,22 @@ class _Compiler:
         if service_path not in self.services and not self._read_service(service_path, path, name):
             return
         service = self.services[service_path]
-        if name not in self.targets and (problem := _target_problem(name)):
+        listed = self.targets.get(name)
+        if listed is None and (problem := _target_problem(name)):
             self.problems.append(Problem(problem, path=path))
             return
-        n = 1
         if self.tree.properties(path) and has_property(self.tree, path, "n"):
             try:
                 n = check_n(read_property(self.tree, path, "n"))
             except TreeError as error:
                 self.problems.append(Problem(str(error), path=path))
                 return
+            service = service and self._instances(service, n)
         if service is not None:
-            self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
+            if listed is None:
+                self.targets[name] = [service]
+            else:
+                listed.append(service)
 
     def _read_service(self, service_path: str, path: str, name: str) -> bool:
         """Read a service with the target ``path``; return whether its node is that of a service, valid or not.
@@ -260,42 +262,23 @@ class _Compiler:
         if is_system(self.tree, service_path):
             self._add_system(service_path, path, name)
             return False
-        service, problems = read_service(self.tree, service_path)
+        service, problems = read_service(self.tree, service_path, with_properties=self.with_properties)
         self.problems += problems
-        is_valid = service is not None and self._add_digest(service_path, service.rerun)
-        self.services[service_path] = service if is_valid else None
+        self.services[service_path] = service
         return True
 
-    def _assignment(self, path: str, service: Service, n: int) -> Assignment:
-        """Return the assignment of a service; targets with the same number of instances share it."""
-        made = self.made.get((path, n))
-        if made is None:
-            made = self.made[path, n] = Assignment(
-                path=path,
-                n=n,
-                package=service.package,
-                application=service.application,
-                subtype=service.subtype,
-                version=service.version,
-                patches=service.patches,
-                rerun=service.rerun,
-                properties=self.digests[path],
-                after=service.after,
-                undeploys_last=service.undeploys_last,
-                registers_one=service.registers_one,
-                reboot_allowed=service.reboot_allowed,
-            )
-        return made
+    def _instances(self, service: Assignment, n: int) -> Assignment:
+        """Return a service with this number of instances; targets with the same number share the value."""
+        if (service.path, n) not in self.made:
+            self.made[service.path, n] = replace(service, n=n)
+        return self.made[service.path, n]
 
     def _add_system(self, node: str, path: str, name: str) -> None:
         """Add one target of a system node: ``path`` is ``NODE/deploy/NAME``."""
         if node not in self.systems:
             system, problems = read_system(self.tree, node)
             self.problems += problems
-            is_valid = system is not None and self._add_digest(node, Rerun.ALWAYS)
-            self.systems[node] = (
-                None if system is None or not is_valid else Assignment.of_system(system, self.digests[node])
-            )
+            self.systems[node] = None if system is None else self._entry(system)
         problem = _target_problem(name)
         if problem is None and has_property(self.tree, path, "n"):
             problem = "n is a property of the targets of services; an operating system has no instances: remove n"
@@ -304,28 +287,22 @@ class _Compiler:
         elif (entry := self.systems[node]) is not None:
             self.targets.setdefault(system_target(name), []).append(entry)
 
-    def _add_digest(self, path: str, rerun: Rerun) -> bool:
-        """Note the digest of a node's resolved properties, if required; return whether that succeeded."""
-        self.digests[path] = None
-        if self.with_properties or rerun is Rerun.CHANGED:
-            try:
-                self.digests[path] = properties_digest(resolved_properties(self.tree.properties, path))
-            except TreeError as error:
-                needed_for = "rerun = 'changed'" if rerun is Rerun.CHANGED else "a signed publication"
-                message = f"{needed_for} needs the values of all property links: {error}"
-                self.problems.append(Problem(message, path=path))
-                return False
-        return True
+    def _entry(self, system: WantedSystem) -> Assignment | None:
+        try:
+            digest = needed_digest(self.tree, system.path, Rerun.ALWAYS, with_properties=self.with_properties)
+        except TreeError as error:
+            self.problems.append(Problem(str(error), path=system.path))
+            return None
+        return Assignment.of_system(system, digest)
 
     def _add_controller(self, path: str) -> None:
         if has_property(self.tree, path, "type"):
             try:
-                controller = read_controller(self.tree, path)
+                controller = read_controller(self.tree, path, with_properties=self.with_properties)
             except TreeError as error:
                 self.problems.append(Problem(str(error), path=path))
-                return
-            if self._add_digest(path, controller.rerun):
-                self.targets[path] = [replace(controller, properties=self.digests[path])]
+            else:
+                self.targets[path] = [controller]
 
     def _note_missing_type(self, service_path: str, path: str) -> None:
         """Add a problem for a service without a type, unless its ``deploy`` node is an ordinary node.
@@ -353,7 +330,7 @@ class _Compiler:
 
 def _target_problem(name: str) -> str | None:
     """Return why a node below ``deploy`` cannot be a target, or ``None`` if it can."""
-    if any(is_name(kind, name) for kind in (NameKind.HOST_ID, NameKind.HOST_NAME, NameKind.ROLE)):
+    if is_name(NameKind.HOST_ID, name) or is_name(NameKind.HOST_NAME, name) or is_name(NameKind.ROLE, name):
         return None
     shown = name if len(name) <= 60 else name[:57] + "..."
     return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.deployment import Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.source_files import Correction, Problem
-from zkdeployment.tree.links import property_value
-from zkdeployment.tree.values import PROPERTY_LINK, Tree
+from zkdeployment.tree.links import property_value, resolved_properties
+from zkdeployment.tree.values import PROPERTY_LINK, Tree, properties_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,17 @@ def read_property(tree: Tree, path: str, name: str) -> Value:
     """Return an existing property, through property links; raises ``LinkError``."""
     properties = tree.properties(path) or {}
     return properties[name] if name in properties else property_value(tree.properties, path, name)
+
+
+def needed_digest(tree: Tree, path: str, rerun: Rerun, *, with_properties: bool) -> str | None:
+    """Return the digest of a node's resolved properties, if one is needed; raises ``TreeError``."""
+    if not with_properties and rerun is not Rerun.CHANGED:
+        return None
+    try:
+        return properties_digest(resolved_properties(tree.properties, path))
+    except TreeError as error:
+        needed_for = "rerun = 'changed'" if rerun is Rerun.CHANGED else "a signed publication"
+        raise TreeError(f"{needed_for} needs the values of all property links: {error}") from error
 
 
 def check_path(value: Value) -> str:

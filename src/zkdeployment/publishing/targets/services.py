@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import field
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.base.deployment import ALL, ALLOWED, FIRST, LAST, ONE, Assignment, Rerun
@@ -17,12 +17,12 @@ from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
 from zkdeployment.base.source_files import Correction
 from zkdeployment.base.system import SYSTEM
-from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.targets.properties import (
     NodeReader,
     check_name,
     check_path,
     has_property,
+    needed_digest,
     read_property,
     shown,
 )
@@ -47,22 +47,6 @@ MAX_N = 1000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """The properties of a service node, as fields of ``Assignment``."""
-
-    package: str
-    application: str
-    subtype: str | None = None
-    version: str | None = None
-    patches: Mapping[str, str] = field(default_factory=dict)
-    rerun: Rerun = Rerun.ALWAYS
-    after: tuple[str, ...] = ()
-    undeploys_last: bool = False
-    registers_one: bool = False
-    reboot_allowed: bool = False
-
-
 def deploy_node(service: str) -> str:
     """Return the path of a service's ``deploy`` node, which has the targets as children."""
     return f"{service}/deploy"
@@ -74,8 +58,13 @@ def services(tree: Tree) -> frozenset[str]:
     return frozenset(path for path in paths if not is_system(tree, path))
 
 
-def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, ...]]:
-    """Return the service of a node that has a ``type``, or ``None``, and all problems of the node."""
+def read_service(
+    tree: Tree, path: str, *, with_properties: bool = False
+) -> tuple[Assignment | None, tuple[Problem, ...]]:
+    """Return one instance of the service of a node that has a ``type``, or ``None``, and all problems of the node.
+
+    ``with_properties`` adds the digest of the properties also if ``rerun`` does not need it.
+    """
     reader = NodeReader(tree, path)
     reader.attempt(lambda: check_path(path))
     service_type = reader.required("type", check_type)
@@ -95,17 +84,23 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
         reader.add(problem)
     if reader.problems or application is None:
         return None, tuple(reader.problems)
-    found = Service(
-        package,
-        application,
-        subtype,
-        version,
-        patches,
-        rerun,
-        after,
-        undeploys_last,
-        registers_one,
-        reboot_allowed,
+    properties = reader.attempt(lambda: needed_digest(tree, path, rerun, with_properties=with_properties))
+    if reader.problems:
+        return None, tuple(reader.problems)
+    found = Assignment(
+        path=path,
+        n=1,
+        package=package,
+        application=application,
+        subtype=subtype,
+        version=version,
+        patches=patches,
+        rerun=rerun,
+        properties=properties,
+        after=after,
+        undeploys_last=undeploys_last,
+        registers_one=registers_one,
+        reboot_allowed=reboot_allowed,
     )
     return found, ()
 
@@ -261,10 +256,11 @@ def check_n(value: Value) -> int:
     raise TreeError(f"n is {shown(value)}, expected a whole number from 0 to {MAX_N}")
 
 
-def read_controller(tree: Tree, path: str) -> Assignment:
+def read_controller(tree: Tree, path: str, *, with_properties: bool = False) -> Assignment:
     """Return the controller of ``/roles/ROLE``, which has a ``type``; raises ``TreeError``.
 
     The type is the package's name, without a subtype; the version is a package's or a checkout's.
+    ``with_properties`` adds the digest of the properties.
     """
     check_path(path)
     package, subtype = check_type(read_property(tree, path, "type"))
@@ -273,7 +269,8 @@ def read_controller(tree: Tree, path: str) -> Assignment:
     if not has_property(tree, path, "version"):
         raise TreeError(f"no version: expected the version of the role controller {package}")
     version = check_version(read_property(tree, path, "version"))
-    return Assignment(path=path, n=1, package=package, application=package, version=version)
+    digest = needed_digest(tree, path, Rerun.ALWAYS, with_properties=with_properties)
+    return Assignment(path=path, n=1, package=package, application=package, version=version, properties=digest)
 
 
 def change_controller(
@@ -460,6 +457,5 @@ def unchecked_systems(identity: Identity, targets: Targets) -> tuple[Assignment,
     return tuple(sorted((one for name in names for one in targets.get(name, ())), key=by_path))
 
 
-def by_path(assignment: Assignment) -> str:
-    """Return the key that sorts assignments by path."""
-    return assignment.path
+#: The key that sorts assignments by path.
+by_path = attrgetter("path")

@@ -1,11 +1,11 @@
 import pytest
 
+from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
 from zkdeployment.publishing.targets.properties import MAX_PATH, check_name, check_path, shown
 from zkdeployment.publishing.targets.services import (
     MAX_N,
-    Service,
     application_of,
     check_n,
     check_patches,
@@ -21,9 +21,13 @@ def read(properties, **others):
     return read_service(Tree(nodes), "/who/myfoo")
 
 
+def service(package, application, *values, **others):
+    return Assignment("/who/myfoo", 1, package, application, *values, **others)
+
+
 def messages(properties, **others):
-    service, problems = read(properties, **others)
-    assert service is None
+    found, problems = read(properties, **others)
+    assert found is None
     assert {problem.path for problem in problems} == {"/who/myfoo"}
     return [problem.message for problem in problems]
 
@@ -31,31 +35,31 @@ def messages(properties, **others):
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
-        ({"type": "foo", "version": "1.4"}, Service("foo", "foo", None, "1.4")),
-        ({"type": "foo bar", "version": "1.4"}, Service("foo", "foo", "bar", "1.4")),
-        ({"type": "foo-extra", "version": "1.4"}, Service("foo-extra", "foo-extra", None, "1.4")),
-        ({"type": "foo", "version": 1.0}, Service("foo", "foo", None, "1.0")),
-        ({"type": "foo", "version": 2}, Service("foo", "foo", None, "2")),
-        ({"type": "foo-1.4"}, Service("foo-1.4", "foo", None, None)),
-        ({"type": "foo-extra-1.4 bar"}, Service("foo-extra-1.4", "foo-extra", "bar", None)),
+        ({"type": "foo", "version": "1.4"}, service("foo", "foo", None, "1.4")),
+        ({"type": "foo bar", "version": "1.4"}, service("foo", "foo", "bar", "1.4")),
+        ({"type": "foo-extra", "version": "1.4"}, service("foo-extra", "foo-extra", None, "1.4")),
+        ({"type": "foo", "version": 1.0}, service("foo", "foo", None, "1.0")),
+        ({"type": "foo", "version": 2}, service("foo", "foo", None, "2")),
+        ({"type": "foo-1.4"}, service("foo-1.4", "foo", None, None)),
+        ({"type": "foo-extra-1.4 bar"}, service("foo-extra-1.4", "foo-extra", "bar", None)),
         (
             {"type": "foo", "version": "1.4", "patches": ["fix 2", "more 1.1-3"]},
-            Service("foo", "foo", None, "1.4", {"fix": "2", "more": "1.1-3"}),
+            service("foo", "foo", None, "1.4", {"fix": "2", "more": "1.1-3"}),
         ),
-        ({"type": "foo", "version": "1", "patches": []}, Service("foo", "foo", None, "1")),
+        ({"type": "foo", "version": "1", "patches": []}, service("foo", "foo", None, "1")),
         (
             {"type": "foo", "version": "1", "deploy_after": ["/shop/db", "/a", "/a"], "undeploy": "last"},
-            Service("foo", "foo", None, "1", after=("/a", "/shop/db"), undeploys_last=True),
+            service("foo", "foo", None, "1", after=("/a", "/shop/db"), undeploys_last=True),
         ),
         (
             {"type": "foo", "version": "1", "deploy_after": [], "undeploy": "first"},
-            Service("foo", "foo", None, "1"),
+            service("foo", "foo", None, "1"),
         ),
         (
             {"type": "foo", "version": "1", "registers": "one"},
-            Service("foo", "foo", None, "1", registers_one=True),
+            service("foo", "foo", None, "1", registers_one=True),
         ),
-        ({"type": "foo", "version": "1", "registers": "all"}, Service("foo", "foo", None, "1")),
+        ({"type": "foo", "version": "1", "registers": "all"}, service("foo", "foo", None, "1")),
     ],
 )
 def test_a_service_is_read_from_its_properties(properties, expected):
@@ -63,11 +67,11 @@ def test_a_service_is_read_from_its_properties(properties, expected):
 
 
 def test_properties_are_read_through_property_links():
-    service, problems = read(
+    found, problems = read(
         {"type =>": "/common", "version =>": "/common release", "patches =>": "/common fixes"},
         common={"type": "foo bar", "release": "1.4", "fixes": ["fix 2"]},
     )
-    assert (service, problems) == (Service("foo", "foo", "bar", "1.4", {"fix": "2"}), ())
+    assert (found, problems) == (service("foo", "foo", "bar", "1.4", {"fix": "2"}), ())
 
 
 def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
@@ -130,8 +134,8 @@ def test_an_error_names_the_expected_and_the_actual_value(properties, text):
 
 @pytest.mark.parametrize("version", ["git://host/repo#1.4", "git:/srv/repo#main", "svn+ssh://host/repo/trunk#7"])
 def test_a_version_may_be_a_checkouts(version):
-    service, problems = read({"type": "foo sub", "version": version})
-    assert (service, problems) == (Service("foo", "foo", "sub", version), ())
+    found, problems = read({"type": "foo sub", "version": version})
+    assert (found, problems) == (service("foo", "foo", "sub", version), ())
 
 
 def test_all_errors_of_a_service_are_reported_at_once():
