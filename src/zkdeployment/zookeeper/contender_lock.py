@@ -126,6 +126,7 @@ class ContenderLock:
         self._prefix = _new_prefix()
         self._node: str | None = None
         self._tried = False
+        self._joining: Callable[[], str] | None = None  # waits for the contender that was sent
         self._session_id: int | None = None
         self._watch = QueueWatch(session)
         self._watched: Node | None = None  # on the last known predecessor
@@ -140,6 +141,12 @@ class ContenderLock:
     @property
     def ahead(self) -> int:
         return self._ahead
+
+    def request(self) -> None:
+        """Send the contender that ``try_acquire`` then waits for; ``release`` withdraws it."""
+        self._session_id = self._session.id
+        self._tried = True
+        self._joining = self._send_contender()
 
     def try_acquire(self) -> bool:
         """Acquire the lock if it is free, and return whether it was; otherwise leave no contender behind."""
@@ -185,7 +192,7 @@ class ContenderLock:
             return
         node, prefix = self._node, self._prefix
         # The withdrawal may continue after this call, and must not remove the contender of the next attempt.
-        self._node, self._tried, self._prefix = None, False, _new_prefix()
+        self._node, self._tried, self._joining, self._prefix = None, False, None, _new_prefix()
         try:
             self._withdraw(node, prefix)
         except (UnreachableError, DeniedError) as error:
@@ -225,21 +232,24 @@ class ContenderLock:
 
         Return the queue.
         """
-        if self._node is None and self._tried:
-            self._node = self._find(self._prefix)
-        if self._node is not None:
-            return self._read_queue()
-        self._session_id = self._session.id
-        self._tried = True
+        if self._joining is None:
+            if self._node is None and self._tried:
+                self._node = self._find(self._prefix)
+            if self._node is not None:
+                return self._read_queue()
+            self.request()
         return self._enqueue()
 
+    def _send_contender(self) -> Callable[[], str]:
+        return self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
+
     def _enqueue(self) -> list[str]:
-        """Create the contender; create the directory first if it is missing, or was removed as unused.
+        """Wait for the contender; create the directory if it is missing, or was removed as unused, and try again.
 
         Return the queue, which is read meanwhile.
         """
         for _ in range(_ATTEMPTS):
-            finish = self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
+            finish, self._joining = self._joining or self._send_contender(), None
             try:
                 queue = self._read_queue()
             except DeniedError:

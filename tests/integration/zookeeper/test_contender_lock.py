@@ -44,6 +44,30 @@ def test_a_failed_attempt_at_a_held_lock_leaves_no_contender(session, other):
     assert session.children(PATH) == before
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_lock_that_was_requested_is_acquired_with_the_same_contender(session, other, exists):
+    if exists:
+        session.ensure(PATH)
+    mine, second = lock(session), lock(other)
+    mine.request()
+    assert mine.try_acquire()
+    second.request()
+    assert not second.try_acquire()
+    assert [f"{PATH}/{name}" for name in session.children(PATH)] == [mine.path]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_lock_that_was_only_requested_leaves_no_contender(session, exists):
+    if exists:
+        session.ensure(PATH)
+    mine = lock(session)
+    mine.request()
+    mine.release()
+    assert not session.children(PATH)
+    assert mine.try_acquire()
+    assert len(session.children(PATH)) == 1
+
+
 def test_a_lock_that_was_never_acquired_is_not_held(session):
     with pytest.raises(LockLostError, match="was not acquired"):
         lock(session).check()

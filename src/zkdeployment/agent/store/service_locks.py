@@ -289,9 +289,9 @@ class ZooKeeperServiceLock(ContenderLock):
         names, self._found = self._session.children_and_node(self._directory, self._record)
         return names or ()
 
-    def _enqueue(self) -> list[str]:
+    def request(self) -> None:
         self._queues.join(self._prefix, self._name)
-        return super()._enqueue()
+        super().request()
 
     def _withdraw(self, node: str | None, prefix: str) -> None:
         self._withdraw_with_work(node, prefix)

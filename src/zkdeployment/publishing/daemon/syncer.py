@@ -104,6 +104,14 @@ if TYPE_CHECKING:
 _CACHED_REVIEWS = 2
 
 
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The text of the ``tip``, and the text that the ``live`` tree is known to be exactly, if there is one."""
+
+    tip: Review
+    live: Review | None
+
+
 class PublicationBuilder:
     """Reads trees from ``source``, and live nodes and the published strategy from ``store``.
 
@@ -124,17 +132,12 @@ class PublicationBuilder:
         self._store = store
         self._reviews: dict[Revision, Review] = {}
 
-    def prepare(self, decision: Publish, standing: StandingGovernance, *, sequence: int) -> PreparedPublication:
-        """Return the publication of the tip over the live tree; raises ``TreeError`` with all errors of the tree.
+    def read(self, decision: Publish, standing: StandingGovernance) -> _Texts:
+        """Return the texts of the tip and of the live tree; raises ``TreeError`` with all errors of the tip.
 
-        ``standing`` is the governance before the publication. ``sequence`` is the one that the publication will
-        probably have: its signature is begun at once.
-
-        The whole live tree is read if the decision asks for it, if the live tree is not known to be the last
-        published text, or if the nodes that change are not as that text has them.
+        ``standing`` is the governance before the publication.
         """
-        tip, snapshot, may_repeat = decision.tip, decision.snapshot, decision.may_repeat
-        published = snapshot.published
+        tip, published = decision.tip, decision.snapshot.published
         last = None if decision.whole else self._exact_text(published)
         if standing.revision != published.revision:
             last = None  # ZooKeeper names another publication than the one whose governance is known
@@ -143,6 +146,21 @@ class PublicationBuilder:
         problems = governance.ungoverned_problems(self._governed, whole)
         ungoverned = (place(one, reviewed.linted) for one in problems)
         require_publishable((*reviewed.problems, *ungoverned), tip)
+        return _Texts(reviewed, last)
+
+    def prepare(
+        self, texts: _Texts, decision: Publish, standing: StandingGovernance, *, sequence: int
+    ) -> PreparedPublication:
+        """Return the publication of the tip over the live tree; raises ``TreeError`` with all errors.
+
+        ``sequence`` is the one that the publication will probably have: its signature is begun at once.
+
+        The whole live tree is read if the decision asks for it, if the live tree is not known to be the last
+        published text, or if the nodes that change are not as that text has them.
+        """
+        reviewed, last = texts.tip, texts.live
+        tip, snapshot, may_repeat = decision.tip, decision.snapshot, decision.may_repeat
+        published = snapshot.published
         if self._signed:
             repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
             since = published.effective_since if repeats else sequence
@@ -423,8 +441,11 @@ class Syncer:
         found = self._fetch()
         tip = found if tip is None else tip
         candidate = self._decide(state, tip, options)
-        prepared, _ = (None, NO_CHANGE) if candidate is None else self._prepare(candidate)
-        if candidate is None or prepared is None:
+        if candidate is None:
+            return SyncReport(tip)
+        texts = self._builder.read(candidate.decision, candidate.standing)
+        prepared, _ = self._prepare(candidate, texts)
+        if prepared is None:
             return SyncReport(tip)
         return SyncReport(tip, prepared.draft, candidate.decision.rollout if prepared.repeats else None)
 
@@ -540,8 +561,10 @@ class Syncer:
         """Publish a candidate under the lock, unless its change is empty and therefore not worth a publication."""
         decision = candidate.decision
         tip, origin = decision.tip, decision.origin
-        with self._expected_signature(), self._locked(tip):
-            prepared, change = self._prepare_to_sign(candidate)
+        with self._expected_signature(), self._locking(tip) as lock:
+            texts = self._builder.read(decision, candidate.standing)
+            lock()
+            prepared, change = self._prepare_to_sign(candidate, texts)
             if prepared is None:
                 return SyncReport(tip)
             since = self._publish(prepared, change, candidate)
@@ -574,26 +597,33 @@ class Syncer:
             self._signer.abandon()
 
     @contextmanager
-    def _locked(self, tip: Revision) -> Iterator[None]:
-        """Hold the lock of publications; raises ``LockHeldError`` if another syncer holds it."""
+    def _locking(self, tip: Revision) -> Iterator[Callable[[], None]]:
+        """Ask for the lock and yield the function that waits for it; that one raises ``LockHeldError``."""
         lock = self._store.lock()
-        if not lock.try_acquire():
-            raise LockHeldError(
-                f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
-            )
+
+        def acquire() -> None:
+            """Hold the lock of publications from now on."""
+            if not lock.try_acquire():
+                raise LockHeldError(
+                    f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
+                )
+
         try:
-            yield
+            lock.request()
+            yield acquire
         finally:
             lock.release()
 
-    def _prepare_to_sign(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionWriter]:
+    def _prepare_to_sign(
+        self, candidate: _Candidate, texts: _Texts
+    ) -> tuple[PreparedPublication | None, SectionWriter]:
         """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
         if self._signer is None:
-            return self._prepare(candidate)
+            return self._prepare(candidate, texts)
         before = self._sequences.reserve(candidate.sequence)
         is_ready = False
         try:
-            prepared, change = self._prepare(candidate)
+            prepared, change = self._prepare(candidate, texts)
             self._sequences.settle()
             is_ready = prepared is not None
         finally:
@@ -601,10 +631,10 @@ class Syncer:
                 self._sequences.withdraw(before)
         return prepared, change
 
-    def _prepare(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionWriter]:
+    def _prepare(self, candidate: _Candidate, texts: _Texts) -> tuple[PreparedPublication | None, SectionWriter]:
         """Return the publication and its change of the section; no publication if the published tip stays."""
-        decision = candidate.decision
-        prepared = self._builder.prepare(decision, candidate.standing, sequence=candidate.sequence)
+        decision, standing = candidate.decision, candidate.standing
+        prepared = self._builder.prepare(texts, decision, standing, sequence=candidate.sequence)
         draft = prepared.draft
         if decision.optional and not draft.change:
             return None, NO_CHANGE

@@ -10,6 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, renew_session, sent_requests, through
+from zkdeployment.agent.files.run_directory import JoinedQueues
 from zkdeployment.agent.store import service_locks
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
@@ -48,6 +49,22 @@ def lose_session_during_step(session, identity=ONE):
     held.begin("deploy /web/shop 0")
     renew_session(session)
     return held
+
+
+def test_a_queue_is_recorded_before_its_contender_exists(session, monkeypatch):
+    queues, recorded = JoinedQueues(None), []
+    send = session.begin_enqueue
+
+    def note(path, data):
+        recorded.append((path, [*queues._joined]))
+        return send(path, data)
+
+    monkeypatch.setattr(session, "begin_enqueue", note)
+    mine = ZooKeeperServiceLock(session, NAME, ONE, LockDelay(60.0), queues)
+    assert mine.try_acquire()
+    assert recorded == [(f"{LOCK}/{prefix}", [prefix]) for prefix in queues._joined] * 2  # the lock node is new
+    mine.release()
+    assert not queues._joined
 
 
 def test_work_is_recorded_beside_the_lock_until_the_release(session, client):

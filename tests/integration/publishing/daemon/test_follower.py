@@ -393,6 +393,7 @@ def refused(logs: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def wait_for_two_cycles(publishing: Publishing) -> None:
-    """Return after the lock was acquired and released two more times."""
+    """Return after a contender joined and left the queue of the lock two more times."""
+    publishing.client.ensure_path("/hosts-lock")
     seen = publishing.client.get("/hosts-lock")[1].cversion
     wait_until(lambda: publishing.client.get("/hosts-lock")[1].cversion >= seen + 4, "the tree is looked at again")

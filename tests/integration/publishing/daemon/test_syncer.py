@@ -272,6 +272,8 @@ class TestWhatTheFleetForbids:
         assert publishing.version == revision
 
     def test_the_lock_is_released_after_a_failure(self, publishing: Publishing):
+        publishing.push(TREE)
+        publishing.sync()
         publishing.push("/who\n  x = \n")
         with pytest.raises(TreeError):
             publishing.sync()
