@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from structlog.testing import capture_logs
 
-from support.checks.fleet import CheckedFleet, PokedSystem, check_document, system_document
+from support.checks.fleet import CheckedFleet, PokedSystem, check_daemon, check_document, system_document
 from support.forks import ForkedProgram
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import TreeError
 from zkdeployment.checks import paths as check_paths
@@ -51,6 +52,22 @@ def counted(session: Session) -> Iterator[Counter[str]]:
         yield counts
     finally:
         client._call = call
+
+
+def test_a_coordinator_ends_after_the_turn_in_progress(fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zkdeployment.checks.daemon._CLOSING", UNLIMITED)
+    begun, ended = threading.Event(), threading.Event()
+
+    def lead() -> None:
+        begun.set()
+        wait_until(daemon._closed.is_set, "the end of the coordinator")
+        ended.set()
+
+    daemon = check_daemon(fleet.session, fleet.clock, lead)
+    daemon.start()
+    begun.wait()
+    daemon.close()
+    assert ended.is_set()
 
 
 def test_a_turn_without_a_change_reads_the_same_few_nodes_for_any_number_of_instances(

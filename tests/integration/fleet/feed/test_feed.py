@@ -294,6 +294,15 @@ def test_a_service_that_starts_without_zookeeper_reports_that_and_reads_later(zo
         feed.close()
 
 
+def test_the_session_of_a_feed_ends_with_the_feed(zookeeper: str):
+    session = Session(zookeeper)
+    feed = ZooKeeperFeed(lambda: session)
+    feed.start()
+    wait_until(lambda: _has_read(feed), "the first reading")
+    feed.close()
+    assert not session.alive
+
+
 def test_no_event_is_lost_when_a_client_resumes_at_a_second_service(zookeeper: str, fleet_nodes: KazooClient):
     with following(zookeeper) as first, following(zookeeper) as second:
         versions = [f"v{number}" for number in range(60)]

@@ -1,18 +1,21 @@
-"""The thread of an elected service: what it logs, and that it tries again."""
+"""The thread of an elected service: its logs, its attempts, and its end."""
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from structlog.testing import capture_logs
 
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 
 if TYPE_CHECKING:
     import pytest
+
+FEED: Any = SimpleNamespace(subscribe=lambda _: None, recent_events=lambda: SimpleNamespace(base=1))
 
 
 class Lock:
@@ -21,6 +24,7 @@ class Lock:
     def __init__(self) -> None:
         self.is_away = False
         self.attempts = 0
+        self.releases = 0
 
     def acquire(self, _seconds: float) -> bool:
         self.attempts += 1
@@ -32,7 +36,7 @@ class Lock:
             raise UnreachableError("ZooKeeper does not answer")
 
     def release(self) -> None:
-        """Do nothing."""
+        self.releases += 1
 
 
 def test_while_zookeeper_is_away_the_pause_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +51,7 @@ def test_while_zookeeper_is_away_the_pause_is_logged_once(monkeypatch: pytest.Mo
             calls.append(1)
             return 0.01
 
-    feed: Any = SimpleNamespace(subscribe=lambda _: None, recent_events=lambda: SimpleNamespace(base=1))
-    thread = Work(feed, lock)
+    thread = Work(FEED, lock)
     with capture_logs() as logs:
         thread.start()
         for number in range(2):
@@ -59,3 +62,25 @@ def test_while_zookeeper_is_away_the_pause_is_logged_once(monkeypatch: pytest.Mo
             assert [line["event"] for line in logs] == ["traces-paused"] * (number + 1)
             lock.is_away = False
         thread.close()
+
+
+def test_at_its_end_the_work_in_progress_has_ended_and_the_lock_is_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("zkdeployment.fleet.feed.feed_thread._CLOSING", UNLIMITED)
+    lock: Any = Lock()
+    begun = threading.Event()
+
+    class Work(FeedThread):
+        NAME = "traces"
+
+        def _work(self) -> float:
+            begun.set()
+            wait_until(self._closed.is_set, "the end of the service")
+            return 0.0
+
+    thread = Work(FEED, lock)
+    thread.start()
+    begun.wait()
+    thread.close()
+    assert lock.releases == 1

@@ -1,12 +1,23 @@
-"""When a webhook's event is sent again."""
+"""When a webhook's event is sent again, and the end of the service that sends."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from support.waiting import ManualClock, wait_until
+from support.waiting import UNLIMITED, ManualClock, wait_until
 from zkdeployment.fleet.events.event import EventBatch, EventKind, FleetEvent
-from zkdeployment.fleet.webhooks.sender import Webhook, WebhookAnswer, WebhookOutcome, WebhookReceiver
+from zkdeployment.fleet.webhooks.sender import (
+    Webhook,
+    WebhookAnswer,
+    WebhookDispatcher,
+    WebhookOutcome,
+    WebhookReceiver,
+)
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class CountingClock(ManualClock):
@@ -41,3 +52,23 @@ def test_the_pause_that_a_receiver_asks_for_is_longer_than_the_usual_one():
     wait_until(lambda: len(sent) == 2, "the second attempt")
     receiver.close()
     assert sent == [0, 300]
+
+
+def test_a_service_that_ends_leaves_the_election(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zkdeployment.fleet.webhooks.sender._CLOSING", UNLIMITED)
+    begun, released = threading.Event(), threading.Event()
+
+    def acquire(_seconds: float) -> bool:
+        begun.set()
+        wait_until(dispatcher._closed.is_set, "the end of the service")
+        return False
+
+    feed: Any = SimpleNamespace(subscribe=lambda _: None, recent_events=lambda: SimpleNamespace(base=1))
+    lead: Any = SimpleNamespace(acquire=acquire, release=released.set)
+    unused: Any = None
+    clock = ManualClock(1000.0)
+    dispatcher = WebhookDispatcher((), feed=feed, lead=lead, sender=unused, clock=clock, encode=unused)
+    dispatcher.start()
+    begun.wait()
+    dispatcher.close()
+    assert released.is_set()
