@@ -35,6 +35,7 @@ _OF_ALL = frozenset(
         "metrics",
         "no coordinator",
         "broken version",
+        "coordinator clock",
     }
 )
 
@@ -116,6 +117,13 @@ class Faults:
 
     def _broken_version(self, _daemon: Daemon, _process: Process) -> None:
         self._world.broken = frozenset(self._chance.sample(VERSIONS, self._chance.choice([0, 1, 1, 2])))
+
+    def _coordinator_clock(self, _daemon: Daemon, _process: Process) -> None:
+        """Let the coordinators be ahead of those that take over some time later."""
+        for daemon in (self._world.daemons[name] for name in ("coordinator1", "coordinator2")):
+            if daemon.process is not None:
+                daemon.process.clock_offset += 90.0
+            self._network.scheduler.after(self._chance.uniform(10.0, 80.0), daemon.kill)
 
     def _no_coordinator(self, _daemon: Daemon, _process: Process) -> None:
         seconds = self._chance.choice([70.0, 200.0, 600.0])

@@ -70,6 +70,18 @@ def check_results_ignored() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(CheckHealth, "read", return_value=HostHealth())
 
 
+@contextlib.contextmanager
+def unread_checks_are_healthy() -> Iterator[None]:
+    """Take checks that a coordinator did not read for healthy ones."""
+    deciding_health = checks_daemon.deciding_health
+
+    def healthy(*arguments: Any) -> HostHealth:
+        return deciding_health(*arguments) or HostHealth()
+
+    with mock.patch.object(checks_daemon, "deciding_health", healthy):
+        yield
+
+
 def earlier_check_results_count() -> contextlib.AbstractContextManager[Any]:
     """Let the result of a check count that ran before the deployment, or with other details."""
     return mock.patch.multiple(CheckResult, is_newer=lambda *_: True, is_of=lambda *_: True)

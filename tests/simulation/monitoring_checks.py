@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: Seconds that a coordinator may take from its reads of the results to the record of a verdict.
 _GRACE = 60.0
 
+#: Seconds that a coordinator may take for the reads of the cycle in which the bake time begins.
+_CYCLE = 10.0
+
 #: The states of a configuration that its monitoring system may have.
 _HELD = frozenset(
     {
@@ -201,7 +204,7 @@ class MonitoringChecks:
             return
         for machine in self._world.present_machines():
             quiet = self._world.now - self._worked.get(machine.name, 0.0)
-            if "canary" in machine.facts.get("tags", ()) and quiet < self._bake_times[rollout]:
+            if "canary" in machine.facts.get("tags", ()) and quiet + _CYCLE < self._bake_times[rollout]:
                 self._fail(f"{rollout} grants a phase of {REST} {quiet:.0f} s after the last script of its canary")
 
     # The end

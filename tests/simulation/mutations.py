@@ -26,6 +26,7 @@ from simulation.feature_mutations import (
     late_answers_count,
     leases_unread,
     pauses_ignored,
+    unread_checks_are_healthy,
 )
 from simulation.group_stops import unguarded_wait
 from zkdeployment.agent.daemon import plans
@@ -628,9 +629,9 @@ MUTATIONS = {
     "a lost log directory fails the next script": Mutation(logs_made_once, "lost directories"),
     "a deployment ignores a changed lease": Mutation(leases_unread, "leases", first=4),
     "a frozen host admits keys of an earlier lease": Mutation(keys_written_late, "leases"),
-    "a rollout ignores its checks": Mutation(check_results_ignored, "checks", first=2),
+    "a rollout ignores its checks": Mutation(check_results_ignored, "checks", first=5),
     "a rollout believes earlier results of checks": Mutation(earlier_check_results_count, "checks", first=7),
-    "a group is judged before its bake time is over": Mutation(bake_times_ignored, "checks", first=2),
+    "a group is judged before its bake time is over": Mutation(bake_times_ignored, "checks", first=12),
     "a check is rolled out before its service": Mutation(checks_before_services, "checks"),
     "a check is updated in place": Mutation(checks_updated_in_place, "checks"),
     "a late answer counts for the next configuration": Mutation(late_answers_count, "checks"),
@@ -669,5 +670,6 @@ DEFECTS = {
     "the software of a stopped group changes": Mutation(
         software_of_stopped_groups_changes, "group stops", first=50
     ),
+    "checks that no coordinator read are healthy": Mutation(unread_checks_are_healthy, "checks", first=11),
     "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=12),
 }
