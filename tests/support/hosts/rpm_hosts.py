@@ -129,7 +129,9 @@ class RpmHost:
         self.root = directory / "root"
         self.root.mkdir()
         self.repository = RpmRepository(directory / "repository")
-        shutil.copytree(repository.directory, self.repository.directory)
+        # Another worker of the tests may be refreshing the metadata.
+        settled = shutil.ignore_patterns(".metadata-*")
+        shutil.copytree(repository.directory, self.repository.directory, ignore=settled)
         self.repository.create()
         self.repositories = (str(self.repository.definitions),)
         self._waits = waits
