@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.checks import PROGRAM_DEFECT
-from simulation.mutations import DEFECTS, MUTATIONS
+from simulation.mutations import DEFECTS, MUTATIONS, SEARCHED
 from simulation.promotions import PromotionOptions, PromotionWorld, run_promotions
 from simulation.scenarios import SCENARIOS
 from simulation.search import execute, load, save, search
@@ -98,7 +98,7 @@ def _run_again(wanted: argparse.Namespace) -> int:
 
 def _mutated(name: str | None) -> contextlib.AbstractContextManager[Any]:
     """Return a block in which a mutation changes the code under test."""
-    return contextlib.nullcontext() if name is None else {**MUTATIONS, **DEFECTS}[name].change()
+    return contextlib.nullcontext() if name is None else {**MUTATIONS, **DEFECTS, **SEARCHED}[name].change()
 
 
 def _run_mutations(wanted: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ class GrantChecks:
         self._fail = fail
         self._is_late = is_late
         self._changed: dict[str, float] = {}
+        self._version: object = None
         self._lacking: dict[str, int] = {}  # the publications that hosts completed without stopped groups
         self._judging: str | None = None  # the rollout of the publication that the fleet deploys
         self._judging_since = 0.0
@@ -42,6 +43,8 @@ class GrantChecks:
     def committed(self, changes: Sequence[Change]) -> None:
         """Check a transaction of any client."""
         for change in changes:
+            if change.path == paths.HOSTS and not self._is_new(_decoded(change.data)):
+                continue  # such as the end of a group's stop, which permits no host to deploy
             if change.path in _GOVERNING or change.path.startswith(f"{paths.ROLLOUTS}/"):
                 self._changed[change.path] = self._world.now
             if change.path.startswith(f"{paths.STOPS}/") and change.kind != "delete":
@@ -52,6 +55,11 @@ class GrantChecks:
                 self._judging, self._judging_since = judging, self._world.now
         for change in changes:
             self._note_lacking(change)
+
+    def _is_new(self, hosts: Mapping[str, Any]) -> bool:
+        """Whether ``/hosts`` got another cluster version."""
+        before, self._version = self._version, (hosts.get("version"), "importing" in hosts)
+        return before != self._version
 
     def _note_lacking(self, change: Change) -> None:
         """Note a host that completed its part except steps of stopped groups: these need no other grant."""

@@ -1,7 +1,8 @@
 """Removed mechanisms and restored defects, which the invariants have to find.
 
 Each mutation is a context manager that changes the code under test during the block. ``MUTATIONS`` take out a
-mechanism of safety; ``DEFECTS`` restore a behaviour that was mended, as a small patch.
+mechanism of safety; ``DEFECTS`` restore a behaviour that was mended, as a small patch. Random seeds find both; the
+search of a small fleet finds ``SEARCHED``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from simulation.feature_mutations import (
     unread_checks_are_healthy,
 )
 from simulation.group_stops import unguarded_wait
-from zkdeployment.agent.daemon import plans
+from zkdeployment.agent.daemon import deployment, plans
 from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules import planner
@@ -58,6 +59,7 @@ from zkdeployment.publishing.store import reboots as reboot_records
 from zkdeployment.publishing.store.reboots import recording_reboot
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
+from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies import group_analysis, phases
 from zkdeployment.strategies.criteria import HEALTHY_CHECKS, Judgement
 from zkdeployment.strategies.group_analysis import METRICS
@@ -384,6 +386,16 @@ def deployments_outlive_publications() -> contextlib.AbstractContextManager[Any]
     return mock.patch(f"{_SUPERVISION}._check_ungranted")
 
 
+def withheld_plans_need_no_grant() -> contextlib.AbstractContextManager[Any]:
+    """Let a host end its deployment without a grant if all its steps are withheld, as if it had nothing to do."""
+    return mock.patch.object(deployment, "is_settled", lambda plan: not plan.steps)
+
+
+def given_up_revisions_unnoticed() -> contextlib.AbstractContextManager[Any]:
+    """Let a host that had the revision before it was published again count as done, whatever it lacks."""
+    return mock.patch.object(ZooKeeperRollouts, "_outdated", return_value=frozenset())
+
+
 def failures_stop_resumed_fleets() -> contextlib.AbstractContextManager[Any]:
     """Let the failure of a retried host stop the fleet, although a rollout judges the host since the resume."""
     return mock.patch.object(ZooKeeperFleet, "resumed_part", return_value=None)
@@ -672,4 +684,10 @@ DEFECTS = {
     ),
     "checks that no coordinator read are healthy": Mutation(unread_checks_are_healthy, "checks", first=11),
     "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=12),
+}
+
+#: Changes that come to light too seldom by chance. Each names the scenario whose search finds it.
+SEARCHED = {
+    "withheld steps need no grant": Mutation(withheld_plans_need_no_grant, "resumed groups"),
+    "a host that gives the revision up counts as done": Mutation(given_up_revisions_unnoticed, "resumed groups"),
 }

@@ -310,10 +310,15 @@ class Operators:
         """Change a service's node by hand, and publish the tip again, which corrects that."""
         chance, nodes = self._world.chance, self._world.network.ensemble.leader.nodes
         path = chance.choice(sorted(path for path in nodes if path.endswith("/app")) or [paths.HOSTS])
-        node = self._session.get(path)
-        if node is not None and path != paths.HOSTS and chance.random() < 0.7:
-            self._session.commit(Set(path, encode({**node.properties, "drift": self._world.now}), node.version))
+        if path != paths.HOSTS and chance.random() < 0.7:
+            self._change_by_hand(path)
         self._resume_latest()
+
+    def _change_by_hand(self, path: str) -> None:
+        """Change the node of a service by hand."""
+        node = self._session.get(path)
+        if node is not None:
+            self._session.commit(Set(path, encode({**node.properties, "drift": self._world.now}), node.version))
 
     def _remove_file(self) -> None:
         """Push a tree without the file of a service, whose node stays until it is pruned."""

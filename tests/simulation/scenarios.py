@@ -44,15 +44,17 @@ class Bounds:
 class Scenario:
     """What happens to a small fleet besides faults: operators perform ``acts`` in order, each at any time.
 
-    Each service is on each host. With ``ordered``, the second service waits for the first one. ``faults`` are
-    parts of the names of the faults that may come, by default all; a failing script is one of them. ``reads`` is
-    whether hosts are also frozen after reads. Scripts last ``script`` seconds.
+    Each service is on each host. With ``ordered``, the second service waits for the first one. With ``governed``,
+    a strategy lets the first host deploy before the others, and each publication runs only the first service
+    again. ``faults`` are parts of the names of the faults that may come, by default all; a failing script is one
+    of them. ``reads`` is whether hosts are also frozen after reads. Scripts last ``script`` seconds.
     """
 
     acts: tuple[str, ...] = ()
     hosts: int = 2
     services: int = 2
     ordered: bool = False
+    governed: bool = False
     faults: tuple[str, ...] = ("",)
     reads: bool = True
     script: float = 8.0
@@ -83,6 +85,14 @@ SCENARIOS = {
     "ordered": Scenario(("push version",), ordered=True, faults=_WRITES, reads=False),
     "restarts": Scenario(services=1, script=100.0, theme="restarts", faults=("terminated",)),
     "groups": Scenario(services=3, script=20.0, theme="group stops", faults=("full disk", "failing")),
+    "resumed groups": Scenario(
+        ("correct", "resume group"),
+        services=3,
+        governed=True,
+        faults=("failing",),
+        theme="group stops",
+        bounds=Bounds(order=0, all=2),
+    ),
     "retries": Scenario(
         ("retry", "resume latest"), services=1, faults=("failing",), bounds=Bounds(fault=2, order=0, act=0, all=2)
     ),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simulation.chosen_schedule import FROZEN, ChosenNetwork
-from simulation.daemon_processes import syncer_daemon
+from simulation.daemon_processes import coordinator_daemon, syncer_daemon
 from simulation.green import Event
 from simulation.group_stops import GROUPS
 from simulation.operators import Operators
 from simulation.repository import ServicePlan
 from simulation.scenarios import BESIDE
 from simulation.world import Options, World
+from support.strategies import canary_first
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.zookeeper.session import Session
 
@@ -44,6 +45,10 @@ class SmallOperators(Operators):
             self._plan.stopping = frozenset(GROUPS)
         if self._scenario.ordered:
             self._plan.services[1].after = (0,)
+        if self._scenario.governed:
+            self._plan.strategy = canary_first({"node_tags": ["canary"]})
+            for number in range(1, self._scenario.services):
+                self._plan.services[number].rerun = "changed"
         self._push()
 
     def work(self) -> None:
@@ -74,6 +79,11 @@ class SmallOperators(Operators):
         """Push another version of the first service."""
         self._plan.services[0].version = "2.0"
         self._push()
+
+    def _correct(self) -> None:
+        """Change the node of the first service by hand, and publish the tip again."""
+        self._change_by_hand("/s0/app")
+        self._resume_latest()
 
     def _push_removal(self) -> None:
         """Push a tree without instances of the first service on the first host."""
@@ -124,6 +134,9 @@ class SmallWorld(World):
         self.operators.push_first()
         self.daemons["syncer"] = syncer_daemon(self, "syncer")
         self.daemons["syncer"].start()
+        if self.scenario.governed:
+            self.daemons["coordinator"] = coordinator_daemon(self, "coordinator")
+            self.daemons["coordinator"].start()
         for number in range(self.options.hosts):
             self.add_machine(number)
 

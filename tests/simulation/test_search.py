@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from simulation.mutations import SEARCHED
 from simulation.scenarios import SCENARIOS
 from simulation.test_simulation import simulate
 
@@ -21,6 +22,7 @@ FOUND = {
     "ordered": ("order between services ignored",),
     "restarts": ("a terminated agent gives its half-done service away",),
     "groups": ("the stop of a group is ignored", "an error beside a script frees its lock"),
+    "resumed groups": tuple(SEARCHED),
     "retries": ("a retry forgets the stops", "a retry outlives stops"),
     "retries of two services": ("all hosts follow a retry",),
     "imports": ("an import ignores a retry",),

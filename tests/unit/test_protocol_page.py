@@ -7,7 +7,7 @@ import pytest
 
 from protocol.model import MODEL
 from protocol.model import MUTATIONS as RULES
-from simulation.mutations import DEFECTS, MUTATIONS
+from simulation.mutations import DEFECTS, MUTATIONS, SEARCHED
 from support.manual import HERE, MANUAL
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.zookeeper import paths
@@ -50,7 +50,7 @@ def test_what_holds_an_invariant_exists(cells):
     files = (HERE / "tests").rglob("test_*.py")
     assert any(f"def {LITERAL.search(test)[1]}(" in file.read_text(encoding="utf-8") for file in files)
     if (found := LITERAL.search(mutation)) is not None:
-        assert (MUTATIONS | DEFECTS)[found[1]].theme == LITERAL.search(theme)[1]
+        assert (MUTATIONS | DEFECTS | SEARCHED)[found[1]].theme == LITERAL.search(theme)[1]
 
 
 def test_the_invariants_name_each_rule_of_the_model():

@@ -284,12 +284,14 @@ class ZooKeeperRollouts:
     def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
         """Return the hosts that succeeded and no longer have the revision.
 
-        The registry's copy of a host is usually older than its deployment; such hosts are read again once.
+        The registry's copy of a host is usually older than its deployment; such hosts are read again once. A host
+        that had the revision before this publication is read again until it has reached the publication: if that
+        changes something for the host, the host gives the revision up and waits for a grant.
         """
         doubtful = [
             name
             for name, host in hosts.items()
-            if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not _has_published(host, state)
+            if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not host.has_reached(state.sequence)
         ]
         fresh = self._registry.refresh(doubtful)
         return frozenset(name for name, host in fresh.items() if not _has_published(host, state))

@@ -84,9 +84,10 @@ class Site:
         self.publishing = publishing
         self.h1, self.h2 = fleet.host("h1"), fleet.host("h2")
         self.stops = "group"
+        self.tree = TREE
 
     def publish(self, *, foo: str, bar: str, **more: str) -> str:
-        tree = TREE.format(foo=foo, bar=bar)
+        tree = self.tree.format(foo=foo, bar=bar)
         revision = self.publishing.push(
             tree,
             shop_yaml=document(tree, "shop", "/z", self.stops),
@@ -351,6 +352,31 @@ def test_a_host_that_runs_the_steps_it_lacks_waits_for_a_grant_as_soon_as_the_re
         site.rollout(revision).grant("deploy")
         wait_until(lambda: "lacking" not in site.h1.node and site.h1.has_finished(revision), "h1 lacks nothing")
     assert "h1 end /z/two 0" in site.fleet.calls()
+
+
+def test_a_host_whose_steps_are_all_withheld_waits_for_its_turn_although_the_group_is_resumed_before(site: Site):
+    site.tree = TREE.replace("/web : bar\n", "/web : bar\n    rerun = 'changed'\n")
+    site.h2.fail("/z/one 0")
+    revision = site.publish(foo="1.0", bar="1.0", strategy_yaml=canary_first({"node_names": ["h1"]}))
+    rollout = site.rollout(revision)
+    rollout.grant("deploy")
+    rollout.grant("deploy", "h2")
+    with site.h1.agent():
+        site.h1.wait_for_version(revision)
+        with site.h2.agent():
+            site.h2.wait_for_version(revision)
+            assert GROUP in site.h2.node["lacking"]
+        before = site.calls(site.h1)
+        site.publishing.sync(force=True)
+        wait_until(lambda: "waits to prepare" in site.h1.node.get("step", ""), "h1 waits for its turn")
+        site.resume()
+        rollout = site.rollout(revision)
+        rollout.grant("prepare")
+        wait_until(lambda: "waits to deploy" in site.h1.node.get("step", ""), "h1 has prepared")
+        assert site.calls(site.h1) == before
+        rollout.grant("deploy")
+        site.h1.wait_for_version(revision)
+    assert site.calls(site.h1)[len(before) :] == called("/z/one 0", "/z/two 0")
 
 
 def test_the_verb_resumes_a_group_and_records_who_did(site: Site):

@@ -158,6 +158,21 @@ class TestRolloutOfGroups:
             assert fleet.running.rollout.hosts == dict.fromkeys(["a", "b", "c", "i-9"], HostProgress.SUCCESS)
             assert {host for _, _, host in fleet.done} == {"a", "c", "i-9"}
 
+    def test_a_host_that_has_steps_for_a_revision_published_again_gets_a_grant_after_it_counted_as_done(
+        self, fleet
+    ):
+        fleet.register(plain_hosts("ab"), version="r1")
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon)
+            assert fleet.running.ending is Ending.COMPLETED
+            fleet.change(f"{paths.HOSTS}/b", version=None, sequence=0)
+            for _ in range(4):
+                daemon.run_cycle()
+                fleet.work()
+            assert fleet.running.rollout.hosts == dict.fromkeys("ab", HostProgress.SUCCESS)
+        assert fleet.done == [("x", "prepare", "b"), ("x", "deploy", "b")]
+
     @pytest.mark.parametrize("dies_at", [None, "before:clear", "after:clear", "before:record", "after:record"])
     def test_a_host_that_was_reinstalled_after_its_success_deploys_again(self, fleet, dies_at):
         fleet.register(plain_hosts("ab"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.plans import HostPlan, read_plan
 from zkdeployment.agent.files.run_directory import DeploymentAttempt
+from zkdeployment.agent.rules.planner import is_settled
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
@@ -552,9 +553,9 @@ class DeploymentRun:
         return True
 
     def _execute(self) -> None:
-        if self._supervision.has_revision:
-            if not self._supervision.plan().plan.steps:
-                return  # the publication changed nothing for this host, which therefore needs no permission
+        if self._supervision.has_revision and is_settled(self._supervision.plan().plan):
+            return  # the publication changed nothing for this host, which therefore needs no permission
+        if self._reporting.host.version == self._supervision.revision and not self._is_role_change:
             with self._supervision.reporting("plan"):
                 self._supervision.begin_changes()  # so that the host does not count as converged
         self._supervision.enter(Phase.PREPARE)
