@@ -75,7 +75,8 @@ _WRITES = ("is killed before", "loses")
 #: The scenarios by name. The last three take some minutes on two processors, all others less than one. ``orders``
 #: has no bound: it tries all orders of the requests of one host and a syncer. Of orders that differ only in
 #: requests without dependence, it tries one. Two hosts have about the square of so many orders, so ``orders of
-#: two hosts`` reverses at most four pairs of requests, and ``two faults`` none.
+#: two hosts`` reverses at most four pairs of requests, and ``two faults`` none: its 8,632 runs take eight minutes
+#: of processor time.
 SCENARIOS = {
     "smallest": Scenario(
         ("stop", "resume latest"), services=1, faults=("killed beside", "frozen after"), reads=False, script=100.0

@@ -74,7 +74,7 @@ FLEETS = {
     "--theme rollbacks --faults 240": (1, 24),
     "--theme analyses --faults 1800": (1, 24),
     "--theme retries --faults 240": (1, 24),
-    "--theme 'group stops' --faults 240": (1, 24),
+    "--theme 'group stops' --faults 600": (1, 24),
     "--theme maintenance --faults 240": (1, 24),
     "--theme reboots --faults 600": (1, 24),
     "--theme denials --faults 240": (1, 24),

@@ -16,9 +16,11 @@ from support.commands import invoke
 from support.fleets.coordinated import CoordinatedFleet, ScriptedRollout
 from support.strategies import canary_first
 from support.waiting import wait_until
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
@@ -170,6 +172,26 @@ def test_a_host_in_the_middle_of_its_plan_begins_no_step_of_a_group_that_is_stop
             block.unlink()
             wait_for_versions([site.h1, site.h2], revision)
     assert site.calls(site.h2) == called("/b/web 0", host="h2")
+
+
+def test_a_host_that_completes_its_role_in_a_stopped_fleet_begins_no_step_of_a_group_stopped_meanwhile(site: Site):
+    site.tree = f"{TREE.replace('/h2', '/web')}/roles\n  /web : ctl\n    version = '1.0'\n"
+    host = site.fleet.host("h3", role="web")
+    first = site.publish(foo="1.0", bar="1.0")
+    with host.agent(), Session(site.fleet.connection) as session:
+        host.wait_for_version(first)
+        block = host.block()
+        site.tree += "/other\n"
+        revision = site.publish(foo="1.0", bar="1.0")
+        wait_until(lambda: site.calls(host)[-1] == "h3 start starting-deployments /roles/web", "h3 has its role")
+        ZooKeeperClusterControl(session).stop(Act("alice@example.com", "stop", "smoke", 1.0))
+        stop = Stop("h1", "h1.example.com", revision, "deploy /z/one 0", "boom", 1.0)
+        sequence = site.fleet.get("/zkdeployment/targets")["sequence"]
+        assert ZooKeeperFleet(session).stop_group(GroupStop(GROUP, sequence, stop))
+        site.fleet.journal.unlink()
+        block.unlink()
+        wait_until(lambda: "h3 end ending-deployments /roles/web" in site.calls(host), "h3 has completed its role")
+    assert [call for call in site.calls(host) if "deployments" not in call] == called("/b/web 0", host="h3")
 
 
 def test_a_publication_that_changes_the_group_ends_its_stop_and_all_hosts_deploy_it(site: Site):

@@ -425,6 +425,7 @@ class Supervision:
         mandate = self._reporting.mandate(cluster)
         if cluster is None or mandate != self._mandate:
             if midway and cluster is not None and self._may_finish(cluster):
+                self.groups.read()  # the stop of a group also withholds what a stopped fleet completes
                 return
             if cluster is not None and self._reporting.host.identity.id in cluster.maintenance:
                 raise ConflictError(held_reason(cluster, self._reporting.host.identity.id))
