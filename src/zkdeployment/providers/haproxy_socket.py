@@ -31,6 +31,9 @@ _LIMIT = 10.0
 _MOST_BYTES = 1 << 23
 _AT_ONCE = 1 << 16
 
+#: Seconds after which a reload that has not replaced the process of HAProxy was ignored.
+_REPLACED_WITHIN = 30.0
+
 _INFO = "show info"
 
 
@@ -88,14 +91,16 @@ class RunningServers:
     """Keeps the servers of the running HAProxy equal to those of its file, through its socket.
 
     The caller reloads HAProxy when this is not possible. A reload may return before a new process has replaced the
-    old one; until then, a change would be lost with the old process, and is refused.
+    old one; until then, a change would be lost with the old process, and is refused. A reload has ``patience``
+    seconds for that.
     """
 
-    def __init__(self, socket: RuntimeSocket) -> None:
-        self._socket = socket
+    def __init__(self, socket: RuntimeSocket, patience: float = _REPLACED_WITHIN) -> None:
+        self._socket, self._patience = socket, patience
         self._content = b""
         self._loaded = read_file(self._content)
         self._replaced: str | None = None
+        self._awaited_until = 0.0
         self._repeats = False
 
     def begin_reload(self, content: bytes) -> None:
@@ -106,14 +111,12 @@ class RunningServers:
             self._replaced = _process_in(*self._socket.ask([_INFO]))
         except SocketUnusableError:
             self._replaced = None
+        self._awaited_until = time.monotonic() + self._patience
 
     def change(self, content: bytes) -> None:
         """Make the running servers equal to those of a new file; raises ``ReloadNeededError``."""
         reading = self._read()
-        if reading.process == self._replaced:
-            raise ReloadNeededError(
-                f"process {reading.process} of HAProxy has not been replaced since the last reload"
-            )
+        self._check_replaced(reading)
         self._obey(read_file(content), reading)
 
     def restore(self, content: bytes) -> bool:
@@ -126,9 +129,10 @@ class RunningServers:
             reading = self._read()
         except SocketUnusableError:
             return True  # nothing can be compared; HAProxy reads the file when it starts
-        if reading.process == self._replaced:
+        if reading.process == self._replaced and time.monotonic() < self._awaited_until:
             return True
         try:
+            self._check_replaced(reading)
             self._obey(read_file(content), reading)
         except ReloadNeededError as error:
             repeats, self._repeats = self._repeats, False
@@ -136,6 +140,12 @@ class RunningServers:
                 get_logger().warning("balancer-differs", socket=str(self._socket.path), reason=str(error))
             return not repeats
         return True
+
+    def _check_replaced(self, reading: _Reading) -> None:
+        if reading.process == self._replaced:
+            raise ReloadNeededError(
+                f"process {reading.process} of HAProxy has not been replaced since the last reload"
+            )
 
     def _obey(self, wanted: HaproxyFile, reading: _Reading) -> None:
         commands = needed_commands(wanted, self._loaded, reading.servers)

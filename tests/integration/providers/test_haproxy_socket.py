@@ -38,8 +38,8 @@ class Haproxy:
         self.reload = ("sh", "-c", f"echo >> {self.count}; {balancer.reload}")
         self.file = self.open()
 
-    def open(self, path=None, reload=None, limit=10.0, file=None):
-        running = RunningServers(RuntimeSocket(path or self.balancer.admin, limit))
+    def open(self, path=None, reload=None, limit=10.0, file=None, patience=60.0):
+        running = RunningServers(RuntimeSocket(path or self.balancer.admin, limit), patience)
         check = command(self.balancer.check)
         return CheckedFile(file or self.balancer.file, check, self.reload if reload is None else reload, running)
 
@@ -312,6 +312,18 @@ def test_a_reload_that_haproxy_ignored_is_repeated(haproxy, tmp_path):
     haproxy.balancer.file.write_bytes(content(a=1))  # the file that the reload before read, during that one
     haproxy.reload_by_others()
     haproxy.balancer.file.write_bytes(content(a=1, b=2))
+    assert [haproxy.load(content(a=1, b=2), file) for _ in range(2)] == [True, False]
+    assert haproxy.balancer.servers == {A: (1, False), B: (2, False)}
+
+
+def test_a_reload_that_does_not_replace_the_process_is_repeated(haproxy, tmp_path):
+    ignored = tmp_path / "ignored"
+    reload = f"echo >> {haproxy.count}; rm {ignored} || {haproxy.balancer.reload}"
+    file = haproxy.open(reload=("sh", "-c", reload), patience=0.0)
+    haproxy.load(content(a=1), file)
+    ignored.touch()
+    file.load(content(a=1, b=2))
+    assert haproxy.balancer.servers == {A: (1, False)}
     assert [haproxy.load(content(a=1, b=2), file) for _ in range(2)] == [True, False]
     assert haproxy.balancer.servers == {A: (1, False), B: (2, False)}
 
