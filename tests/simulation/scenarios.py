@@ -100,6 +100,9 @@ SCENARIOS = {
     "retries of two services": Scenario(
         ("retry", "resume latest"), faults=("failing",), bounds=Bounds(act=0, all=2)
     ),
+    "versions by hand": Scenario(
+        ("retry", "version by hand", "resume latest"), faults=("failing",), bounds=Bounds(order=0, all=2)
+    ),
     "imports": Scenario(
         ("import beside a retry", "resume latest"), services=1, faults=("failing",), bounds=Bounds(act=0, all=2)
     ),

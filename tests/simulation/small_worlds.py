@@ -14,7 +14,10 @@ from simulation.scenarios import BESIDE
 from simulation.world import Options, World
 from support.strategies import canary_first
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,6 +87,12 @@ class SmallOperators(Operators):
         """Change the node of the first service by hand, and publish the tip again."""
         self._change_by_hand("/s0/app")
         self._resume_latest()
+
+    def _version_by_hand(self) -> None:
+        """Set the version null by hand, and keep the other properties."""
+        hosts = self._session.get(paths.HOSTS)
+        if hosts is not None:
+            self._session.commit(Set(paths.HOSTS, encode({**hosts.properties, "version": None}), hosts.version))
 
     def _push_removal(self) -> None:
         """Push a tree without instances of the first service on the first host."""

@@ -25,6 +25,7 @@ FOUND = {
     "resumed groups": tuple(SEARCHED),
     "retries": ("a retry forgets the stops", "a retry outlives stops"),
     "retries of two services": ("all hosts follow a retry",),
+    "versions by hand": ("a retry outlives a version by hand",),
     "imports": ("an import ignores a retry",),
     "pruning": ("what is pruned stays on converged hosts",),
     "maintenance": ("a host in maintenance begins a step",),
