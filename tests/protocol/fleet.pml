@@ -299,7 +299,11 @@ cycle:
             :: ok && !own && retried ->
                 atomic {
                     if
-                    :: UNCHANGED(seen_hosts, h) -> write_hosts(); retry_used = true; retry_is_named = true; ordered = 0
+                    :: UNCHANGED(seen_hosts, h) ->
+#ifndef RETRY_OUTLIVES_ITS_SUCCESS
+                        write_hosts(); retry_used = true; retry_is_named = true;
+#endif
+                        ordered = 0
                     :: else
                     fi
                 };
@@ -500,6 +504,14 @@ end_down:
 #define MAY_BE_KILLED(h) (HOST_FAULTS && faults > 0 && !down[h] && !killed[h])
 #define IS_DUE(h) (down[h] && !killed[h] && reboot[h] != 0 && !expired[h])
 
+inline kill(h) {
+    faults--; killed[h] = true;
+    if
+    :: true
+    :: failed[h] == 0 -> had[h] = 0; doing[h] = 0; done[h] = 0 /* its run directory is lost, too */
+    fi
+}
+
 inline end_orphan(h) { running[orphan[h] - 1] = running[orphan[h] - 1] & ~BIT(h); orphan[h] = 0 }
 
 /* Anybody who waits for a reboot finds that its deadline has passed. */
@@ -517,8 +529,8 @@ end_world:
     do
     :: atomic { MAY_EXPIRE(0) -> faults--; x = session[0]; expire(x); x = 0; registered[0] = false }
     :: atomic { MAY_EXPIRE(1) -> faults--; x = session[1]; expire(x); x = 0; registered[1] = false }
-    :: atomic { MAY_BE_KILLED(0) -> faults--; killed[0] = true }
-    :: atomic { MAY_BE_KILLED(1) -> faults--; killed[1] = true }
+    :: atomic { MAY_BE_KILLED(0) -> kill(0) }
+    :: atomic { MAY_BE_KILLED(1) -> kill(1) }
     :: atomic { abandoned[0] -> expire(0) }
     :: atomic { abandoned[1] -> expire(1) }
     :: atomic { abandoned[2] -> expire(2) }
