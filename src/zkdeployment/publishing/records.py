@@ -103,7 +103,7 @@ MOST_VERSIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class ServiceVersion(Record):
-    """The wanted versions of a service since a publication, joined by commas; empty if nothing deploys it."""
+    """The wanted version of a service since a publication; empty if nothing deploys it."""
 
     path: str
     version: str

@@ -189,7 +189,7 @@ class OpenIdProvider:
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", *optional):
             address = metadata.get(name)
             if not isinstance(address, str) or not re.fullmatch(f"({scheme}|https)://[!-~]+", address):
-                raise self._unacceptable(f"expected an address that begins with {scheme}:// as its {name}")
+                raise self._unacceptable(f"expected {scheme}:// and visible ASCII characters as its {name}")
         return metadata
 
     def _request(

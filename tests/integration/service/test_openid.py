@@ -134,8 +134,8 @@ def test_a_provider_with_another_issuer_is_refused(clock):
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        ({"jwks_uri": 5}, "an address that begins with http:// as its jwks_uri"),
-        ({"token_endpoint": "https://id.example.com/\ud800"}, "an address that begins with http://"),
+        ({"jwks_uri": 5}, "http:// and visible ASCII characters as its jwks_uri"),
+        ({"token_endpoint": "https://id.example.com/\ud800"}, "visible ASCII characters as its token_endpoint"),
         ({"authorization_endpoint": "http://[/login"}, "its authorization_endpoint is no address"),
         ({"token_endpoint_auth_methods_supported": None}, "a list as its token_endpoint_auth_methods_supported"),
     ],
