@@ -143,9 +143,8 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
     with (place / "haproxy.log").open("w") as log:
         process = subprocess.Popen(argv, env=environment(), stdout=log, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: _listens(port), "HAProxy listens")
         check = f"{program('haproxy')} -c -f {main} -f {file.parent}"
-        yield Balancer(
+        balancer = Balancer(
             port,
             "haproxy.cfg.j2",
             file,
@@ -153,6 +152,10 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
             f"kill -USR2 {process.pid}",
             short / "socket",
         )
+        wait_until(lambda: _listens(port), "HAProxy listens")
+        # Its first process listens before it obeys the signal of a reload.
+        wait_until(lambda: not balancer.is_reloading, "HAProxy can be reloaded")
+        yield balancer
     finally:
         process.terminate()
         process.wait()
