@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The option ``--reruns`` decides for all tests instead; with ``--reruns 0``, no test runs again.
     """
-    if config.getoption("reruns") is not None:
+    if config.getoption("reruns", 0) is not None:
         return
     for item in items:
         if {"integration", "system"} & set(item.path.parts):
