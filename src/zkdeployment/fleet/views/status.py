@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.act import Decision, Maintenance, describe_maintenance
-from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Leased, lease_text
 from zkdeployment.base.machine.reboots import RebootRecord
@@ -571,10 +571,11 @@ def wait_verdict(
     """Return whether the fleet, or these ``hosts`` (ids or names), reached a revision (``None``: the wanted one).
 
     Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
-    wanted revision only when the rollout of that revision is completed. A named host that is excluded or in
-    maintenance gets no revision, so such a wait counts as stopped. In a stopped fleet, a wait for the host that an
-    operator retries continues, and so does any wait once each failure is repaired, until an operator resumes the
-    fleet. A tip that the syncer refuses is not reached before the next push.
+    wanted revision only when the rollout of that revision is completed, and not before the first publication. A
+    named host that is excluded or in maintenance gets no revision, so such a wait counts as stopped. In a stopped
+    fleet, a wait for the host that an operator retries continues, and so does any wait once each failure is
+    repaired, until an operator resumes the fleet. A tip that the syncer refuses is not reached before the next
+    push.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
@@ -584,7 +585,8 @@ def wait_verdict(
         or any(host.expected and host.state in _STAYING for host in awaited)
     )
     if revision is None:
-        reached = (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
+        is_published = status.wanted != INITIAL
+        reached = is_published and (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
     else:
         reached = all_have(awaited, str(revision))
     pending = not hosts and not status.completed and (revision is None or is_named(status.wanted, str(revision)))

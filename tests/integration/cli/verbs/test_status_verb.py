@@ -238,6 +238,18 @@ def test_waiting_without_a_revision_names_the_awaited_revision(run):
     assert run("--wait", "r1") == (0, run("--wait")[1], "")
 
 
+def test_a_wait_without_a_revision_begins_with_the_first_publication(run, fleet):
+    fleet.set("/hosts", b'{"version": "initial"}')
+    for name in fleet.get_children("/hosts"):
+        fleet.set(f"/hosts/{name}", b'{"version": "initial"}')
+    code, _, err = run("--wait", "--timeout", "0")
+    assert code == 5
+    assert err.splitlines() == [
+        "waiting for the first publication; to wait for a push that is not published yet, name its revision",
+        "timed out: a published revision was not reached in 0 s",
+    ]
+
+
 def test_a_wait_that_times_out_names_the_revision(run, fleet):
     fleet.set("/hosts", b'{"version": "r2"}')
     code, _, err = run("--wait", "--timeout", "0")

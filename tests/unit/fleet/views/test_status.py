@@ -14,7 +14,7 @@ from support.strategies import (
     strategy,
 )
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster, Retry, short
+from zkdeployment.base.cluster import INITIAL, Cluster, Retry, short
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Origin, Published
@@ -251,6 +251,9 @@ def test_a_host_that_never_registered_exists_if_the_published_tree_deploys_to_it
         (CLUSTER, [], None, [], WaitVerdict.WAITING),
         (CLUSTER, [], REVISION, [], WaitVerdict.WAITING),
         (None, [], None, [], WaitVerdict.WAITING),
+        (Cluster(INITIAL), [host(version=INITIAL)], None, [], WaitVerdict.WAITING),
+        (Cluster(INITIAL), [host(version=INITIAL)], None, ["h1"], WaitVerdict.WAITING),
+        (Cluster(INITIAL), [host(version=INITIAL)], INITIAL, [], WaitVerdict.REACHED),
         (Cluster(None), [host(version=OLD)], None, [], WaitVerdict.STOPPED),
         (Cluster(None), [host(version=OLD)], REVISION, [], WaitVerdict.STOPPED),
         (Cluster(None), [host()], None, [], WaitVerdict.STOPPED),
