@@ -99,10 +99,8 @@ def diff(old: Tree, new: Tree) -> TreeChange:
     update: dict[str, Properties] = {}
     delete: set[str] = set()
     old_parts, new_parts = old.parts, new.parts
-    for top in {**new_parts, **old_parts}:
+    for top in new.changed_parts(old):
         before, after = old_parts.get(top, {}), new_parts.get(top, {})
-        if before is after:
-            continue
         for path, properties in after.items():
             if path not in before:
                 create[path] = properties

@@ -7,13 +7,12 @@ A symbolic link is a property ``NAME ->`` that takes the place of a child; a pro
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Severity
 from zkdeployment.base.values import dataclass
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, top_path
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, node_name, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -177,23 +176,25 @@ class LinkFault(NamedTuple):
 class PartLinks:
     """The links of one part of a tree.
 
-    ``links`` has the node and the name of each link, ``faults`` the faulty links. ``seen`` has the parts of the
-    tree that the result depends on, by their path; ``None`` stands for a missing part.
+    ``links`` has the node and the name of each link, ``faults`` the faulty links. ``seen`` has the paths of the
+    parts of the tree that the result depends on, also of missing ones.
     """
 
     links: tuple[tuple[str, str], ...]
     faults: tuple[LinkFault, ...]
-    seen: Mapping[str, Nodes | None]
-
-    def holds_for(self, tree: Tree) -> bool:
-        """Whether the links in a tree would give the same result."""
-        return all(map(operator.is_, map(tree.parts.get, self.seen), self.seen.values()))
+    seen: frozenset[str]
 
 
-def follow_links(tree: Tree, known: Mapping[str, PartLinks]) -> dict[str, PartLinks]:
-    """Return the links of each part of a tree, by its path; ``known`` results that still hold are reused."""
+def follow_links(tree: Tree, before: Tree, known: Mapping[str, PartLinks]) -> dict[str, PartLinks]:
+    """Return the links of each part of a tree, by its path.
+
+    Of the ``known`` links of the tree ``before``, those are reused whose parts did not change.
+    """
+    changed = tree.changed_parts(before)
     return {
-        top: before if (before := known.get(top)) is not None and before.holds_for(tree) else _follow(tree, top)
+        top: links
+        if (links := known.get(top)) is not None and links.seen.isdisjoint(changed)
+        else _follow(tree, top)
         for top in tree.parts
     }
 
@@ -220,21 +221,20 @@ def _follow(tree: Tree, top: str) -> PartLinks:
     )
     observed = _ObservedTree(tree, top)
     faults = (_fault(observed, path, name, part[path]) for path, name in links)
-    return PartLinks(links, tuple(fault for fault in faults if fault is not None), observed.seen)
+    return PartLinks(links, tuple(fault for fault in faults if fault is not None), frozenset(observed.seen))
 
 
 class _ObservedTree:
     """A tree that records the parts in which nodes were looked up."""
 
     def __init__(self, tree: Tree, top: str) -> None:
-        self._parts = tree.parts
-        self.seen: dict[str, Nodes | None] = {top: tree.parts[top]}
+        self._tree = tree
+        self.seen = {top}
 
     def properties(self, path: str) -> Properties | None:
         """Return the properties of a node, or ``None`` if there is no such node."""
-        top = top_path(path)
-        part = self.seen[top] = self._parts.get(top)
-        return None if part is None else part.get(path)
+        self.seen.add(top_path(path))
+        return self._tree.properties(path)
 
 
 def _fault(tree: _ObservedTree, path: str, name: str, properties: Properties) -> LinkFault | None:

@@ -215,7 +215,7 @@ def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintRe
     damaged = frozenset(
         problem.path for problem in problems if problem.path is not None and problem.severity is Severity.ERROR
     )
-    links = follow_links(merged.tree, known.links)
+    links = follow_links(merged.tree, known.tree, known.links)
     problems += _link_problems(merged, links, damaged)
     return LintResult(merged, tuple(sort_problems(problems)), read, links, warnings)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from zkdeployment.base.names import NameKind as Name
@@ -316,7 +316,7 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     """Parse the top-level nodes one by one; ``None`` if a problem requires parsing the whole text."""
     known = last or ParsedFile(name, Tree({}))
     reader = LineReader(limits, known.blank)
-    texts = list(islice(_split(text, known.sections), _MOST_SECTIONS + 1))
+    texts = _split(text, known.sections)
     if len(texts) > _MOST_SECTIONS:
         return None
     sections: dict[str, ParsedFile] = {}
@@ -346,29 +346,28 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     return ParsedFile(name, tree, positions, links, tuple(problems), sections, reader.blank, offset)
 
 
-def _split(text: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the texts of the top-level nodes, and first the text before them if there is one.
+def _split(text: str, known: Collection[str]) -> list[str]:
+    """Return the texts of the top-level nodes, and first the text before them if there is one.
 
-    ``known`` are the texts of an earlier version of the whole text, in order. One of them that follows the same
-    text as before is recognised without a search for its end, which would take most of the time.
+    ``known`` are the texts of an earlier version of the whole text, in order. Those before the first change and
+    after the last one are recognised without a search for their ends, which would take most of the time.
     """
-    following = dict(pairwise(known))
-    expected = next(iter(known), None)
-    start = 0
-    while start <= len(text):
-        section = expected
-        if section is None or not _is_section(text, start, section):
-            end = text.find("\n/", start)
-            section = text[start:] if end < 0 else text[start:end]
-        yield section
-        expected = following.get(section, expected)
+    start, end = 0, len(text)
+    before: list[str] = []
+    for section in known:
+        if not (text.startswith(section, start) and text.startswith("\n/", start + len(section))):
+            break
+        before.append(section)
         start += len(section) + 1
-
-
-def _is_section(text: str, start: int, section: str) -> bool:
-    """Whether the text of a top-level node begins at ``start`` and is this one."""
-    end = start + len(section)
-    return text.startswith(section, start) and (end == len(text) or text.startswith("\n/", end))
+    after: list[str] = []
+    for section in reversed([*known]):
+        begin = end - len(section)
+        if begin <= start or not (section[:1] == "/" and text.startswith(f"\n{section}", begin - 1)):
+            break
+        after.append(section)
+        end = begin - 1
+    first, *others = text[start:end].split("\n/")
+    return [*before, first, *(f"/{other}" for other in others), *reversed(after)]
 
 
 class _Positions(Mapping[str, Place]):

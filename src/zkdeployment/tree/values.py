@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from dataclasses import field
+from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.values import dataclass
@@ -130,8 +132,14 @@ class Tree:
     def tops(self) -> tuple[str, ...]:
         """The paths of the top-level nodes."""
         if self._tops is None:
-            self._tops = tuple(top for top, part in self.parts.items() if top in part)
+            self._tops = tuple(compress(self.parts, map(operator.contains, self.parts.values(), self.parts)))
         return self._tops
+
+    def changed_parts(self, before: Tree) -> frozenset[str]:
+        """Return the paths of the parts that are not the same objects in the tree ``before``, in either tree."""
+        old, new = before.parts, self.parts
+        renewed = compress(new, map(operator.is_not, new.values(), map(old.get, new)))
+        return frozenset(renewed).union(old.keys() - new.keys())
 
     def properties(self, path: str) -> Properties | None:
         """Return the properties of a node with links unresolved, or ``None`` if there is no such node."""

@@ -76,6 +76,14 @@ def test_the_text_of_a_problem_begins_with_its_place():
     assert str(Problem("odd", severity=Severity.WARNING)) == "warning: odd"
 
 
+def test_changed_parts_are_those_that_are_another_object_or_missing_in_one_of_two_trees():
+    shared, replaced = {"/a": {}}, {"/b": {"x": 1}}
+    before = Tree.of_parts({"/a": shared, "/b": replaced, "/c": {"/c": {}}})
+    after = Tree.of_parts({"/a": shared, "/b": dict(replaced), "/d": {"/d": {}}})
+    assert after.changed_parts(before) == before.changed_parts(after) == {"/b", "/c", "/d"}
+    assert after.changed_parts(after) == frozenset()
+
+
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.randoms())
 def test_the_digest_of_properties_does_not_depend_on_their_order_or_on_storage(properties, chance):
     shuffled = list(properties.items())

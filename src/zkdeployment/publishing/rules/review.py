@@ -27,7 +27,7 @@ from zkdeployment.publishing.targets.properties import has_property
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.strategy import selects_only_by_name
 from zkdeployment.tree.diff import diff
-from zkdeployment.tree.links import PartLinks, relinked_nodes
+from zkdeployment.tree.links import relinked_nodes
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 from zkdeployment.tree.values import SYMBOLIC_LINK, Nodes, Tree, parent_path
 
@@ -40,27 +40,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """The problems of a ``part`` of a tree: of its ``nodes``, and of its ``links``, each with the link."""
+    """The problems of a part of a tree: of its ``nodes``, and of its ``links``, each with the link."""
 
-    part: Nodes
     nodes: tuple[Problem, ...]
     links: tuple[tuple[tuple[str, str], str], ...]
 
 
-def check_parts(
-    tree: Tree, links: Mapping[str, PartLinks], known: Mapping[str, PartCheck]
-) -> dict[str, PartCheck]:
-    """Return the problems of each part of a tree, by its path; ``known`` results of unchanged parts are reused."""
-    return {
-        top: before
-        if (before := known.get(top)) is not None and before.part is part
-        else PartCheck(
-            part,
-            (*_misplaced(tree, part), *_without_deploy_node(part)),
-            tuple(_linked_targets(tree, links[top].links)),
-        )
-        for top, part in tree.parts.items()
-    }
+def check_parts(linted: LintResult, last: Review | None) -> dict[str, PartCheck]:
+    """Return the problems of each part of a tree that has any, by its path.
+
+    Parts that are unchanged since the ``last`` review are not judged again.
+    """
+    tree = linted.tree
+    known = {} if last is None else last.checks
+    changed = frozenset(tree.parts) if last is None else tree.changed_parts(last.linted.tree)
+    checks = {top: check for top, check in known.items() if top not in changed}
+    for top in changed.intersection(tree.parts):
+        part = tree.parts[top]
+        nodes = (*_misplaced(tree, part), *_without_deploy_node(part))
+        links = tuple(_linked_targets(tree, linted.links[top].links))
+        if nodes or links:
+            checks[top] = PartCheck(nodes, links)
+    return checks
 
 
 def _linked_targets(tree: Tree, links: Iterable[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], str]]:
@@ -122,7 +123,7 @@ class Review:
 
     ``compilation`` has the targets of the text alone; ``documents`` are the documents beside the tree. Reviews
     with equal fingerprints have equal texts. ``signed``: the publication will be signed, so all assignments have
-    the digests of their properties. ``checks`` are the problems of each part of the tree.
+    the digests of their properties. ``checks`` are the problems of each part of the tree that has any.
     """
 
     fingerprint: str
@@ -210,7 +211,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
         # A link to nodes of the live tree can be followed only at publication.
         severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
-    checks = check_parts(linted.tree, linted.links, {} if last is None else last.checks)
+    checks = check_parts(linted, last)
     for check in checks.values():
         placed += (Problem(message, *linted.merged.links[link], path=link[0]) for link, message in check.links)
         placed += (place(problem, linted) for problem in check.nodes)
