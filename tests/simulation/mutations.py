@@ -161,7 +161,7 @@ def order_ignored() -> contextlib.AbstractContextManager[Any]:
 
 def properties_ignored() -> contextlib.AbstractContextManager[Any]:
     """Let services with ``rerun = 'changed'`` run again for another assignment only, not for other properties."""
-    return mock.patch("zkdeployment.publishing.targets.compiler.properties_digest", return_value="0" * 64)
+    return mock.patch("zkdeployment.publishing.targets.properties.properties_digest", return_value="0" * 64)
 
 
 def signatures_ignored() -> contextlib.AbstractContextManager[Any]:

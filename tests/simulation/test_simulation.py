@@ -16,7 +16,7 @@ import pytest
 from simulation import command
 from simulation.__main__ import parse
 from simulation.checks import Checks
-from simulation.mutations import DEFECTS, MUTATIONS, Mutation
+from simulation.mutations import DEFECTS, MUTATIONS, SEARCHED, Mutation
 from support.commands import run
 
 pytestmark = pytest.mark.timeout(1300)  # a minute of processor time, more on a busy machine
@@ -40,6 +40,20 @@ def mutations():
 @pytest.mark.parametrize("name", [*MUTATIONS, *DEFECTS])
 def test_the_invariants_detect_defects(mutations, name):
     assert f"found: {name}: " in mutations, mutations
+
+
+def outdated(mutation):
+    """Return the name that a mutation changes and the code no longer has, in a message; empty without one."""
+    try:
+        with mutation.change():
+            return ""
+    except AttributeError as error:
+        return str(error)
+
+
+def test_each_mutation_changes_what_the_code_has():
+    found = {name: outdated(mutation) for name, mutation in {**MUTATIONS, **DEFECTS, **SEARCHED}.items()}
+    assert {name: problem for name, problem in found.items() if problem} == {}
 
 
 def test_a_mutation_that_does_not_fit_the_code_is_broken_and_not_found(monkeypatch, capsys):
