@@ -37,6 +37,7 @@ class ZooKeeperPoolSources:
     """
 
     def __init__(self, session: Session, wake: Callable[[], None]) -> None:
+        self._session = session
         self._nodes = FollowedNodes(session, wake)
         self._configuration = PoolConfiguration()
         self._outdated = True
@@ -44,8 +45,10 @@ class ZooKeeperPoolSources:
     def read(self) -> PoolSources:
         """Return the configuration, the tenants, the hosts and their maintenance; raises ``UnreachableError``.
 
-        From now on the worker is also woken when nodes, sessions or claims change.
+        They are at least as new as the last read of this session. From now on the worker is also woken when nodes,
+        sessions or claims change.
         """
+        self._session.settle_watches()
         outdated, self._outdated = self._outdated, True  # the result, unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
         while outdated or Read(_DOCUMENT) in changed:

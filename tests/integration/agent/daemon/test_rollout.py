@@ -397,6 +397,7 @@ def test_an_agent_completes_the_rollout_phases_of_a_killed_agent(fleet, host, ro
         rollout.grant("prepare")
         wait_until(lambda: came_to(lambda: "prepare:h1" in rollout.reports()), "it prepares")
         if "prepare:h1" in rollout.reports():
+            wait_until(lambda: came_to(lambda: "waits to deploy" in host.status), "it waits again")
             rollout.grant("deploy")
         assert agent.wait() == -signal.SIGKILL
         assert "deploy:h1" not in rollout.reports()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from unittest import mock
 
 import pytest
+from kazoo.protocol.states import Callback
 
 from support.builders import make_user
 from support.pools.builders import make_node, make_request
@@ -77,6 +80,36 @@ def test_hosts_in_maintenance_are_not_available_until_it_ends(zookeeper, session
         assert woken.wait(5)
         assert sources.read().available.keys() == available_hosts(session) == {"h2", "h3"}
         assert sources.read().hosts.keys() == {"h1", "h2", "h3"}
+
+
+@contextmanager
+def late_watches(session):
+    """Let the watches of a session be called only when somebody waits for them, or at the end."""
+    goes_on, settle = threading.Event(), session.settle_watches
+    session._client.handler.dispatch_callback(Callback("watch", goes_on.wait, ()))
+
+    def settle_now():
+        goes_on.set()
+        settle()
+
+    try:
+        with mock.patch.object(session, "settle_watches", settle_now):
+            yield
+    finally:
+        goes_on.set()
+
+
+def test_the_tenant_of_each_session_that_was_read_is_known(zookeeper, store, session):
+    with PoolFleet(zookeeper, SystemClock()) as fleet:
+        fleet.add_tenant(1)
+        sources = ZooKeeperPoolSources(session, lambda: None)
+        assert sources.read().tenants.keys() == {1}
+        fill(store, 1)
+        with late_watches(session):
+            fleet.add_tenant(2)
+            lease(store, 2, 1)
+            assert {found.tenant for found in store.read().sessions.values()} == {2}
+            assert sources.read().tenants.keys() == {1, 2}
 
 
 def test_a_written_record_is_read_with_its_stamp(store):
