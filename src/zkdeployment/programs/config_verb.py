@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ def check(config: Path, output: str) -> None:
 
     Files and URLs with the host's id and role are read. Passwords are not shown. The dnf and rpm that change
     packages on this machine, and warnings about missing programs and about what the user zkdeployment
-    cannot read or write, are printed to standard error.
+    cannot read or write, are printed to standard error, after the settings.
 
     \b
     Example:
@@ -60,32 +59,31 @@ def check(config: Path, output: str) -> None:
     publication_signer(settings.of(SyncSettings))
     for places in installed(SettingsPlaces):
         places.check(settings)
-    sync = settings.of(SyncSettings)
-    url = "" if sync is None else sync.url
-    if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
-        echo(
-            f"warning: url contains a secret, and {config} is accessible to all users; run chmod o-rwx {config}",
-            err=True,
-        )
-    role = None if settings.identity is None else settings.identity.role
-    if role is not None and " " in role:
-        echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
-    problems = (
-        _check_name(settings),
-        check_publishers(settings),
-        _check_packages(settings),
-        _check_places(settings, config),
-    )
-    for problem in chain.from_iterable(problems):
-        echo(f"warning: {problem}", err=True)
     sections = _plain(settings)
     if output != "table":
         emit(sections, output, schema="config")
-        return
-    for section, values in sections.items():
-        echo(f"[{section}]")
-        for key, value in values.items():
-            echo(f"{key} = {_text(value)}".rstrip())
+    else:
+        for section, values in sections.items():
+            echo(f"[{section}]")
+            for key, value in values.items():
+                echo(f"{key} = {_text(value)}".rstrip())
+    for problem in _problems(settings, config):  # after the settings, which fill more than a screen
+        echo(f"warning: {problem}", err=True)
+
+
+def _problems(settings: Settings, config: Path) -> Iterator[str]:
+    """Yield everything for which a warning is due."""
+    sync = settings.of(SyncSettings)
+    url = "" if sync is None else sync.url
+    if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
+        yield f"url contains a secret, and {config} is accessible to all users; run chmod o-rwx {config}"
+    role = None if settings.identity is None else settings.identity.role
+    if role is not None and " " in role:
+        yield f"nothing can be deployed to the role {role!r}: expected a name without blanks"
+    yield from _check_name(settings)
+    yield from check_publishers(settings)
+    yield from _check_packages(settings)
+    yield from _check_places(settings, config)
 
 
 def _check_name(settings: Settings) -> Iterator[str]:
