@@ -42,8 +42,9 @@ def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / f"zkdeployment-{daemon}.service")
-    _, *arguments, _ = shlex.split(unit["Service"]["ExecStart"])
-    command = [sys.executable, "-m", "zkdeployment", *arguments, str(tmp_path / "missing.cfg")]
+    _, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    missing = [re.sub(r"^/.*\.cfg$", str(tmp_path / "missing.cfg"), argument) for argument in arguments]
+    command = [sys.executable, "-m", "zkdeployment", *missing]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "missing.cfg" in done.stderr

@@ -42,9 +42,9 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
 
     With --run-once the exit code is 0 when the host is at the cluster version, 3 when the cluster is stopped or
     held, 1 when the deployment failed; under a rollout strategy the host still waits for its rollout. On SIGTERM
-    the agent finishes its present step and exits with 0. On SIGHUP the agent reads its configuration again,
-    between two deployments. With --dry-run, an update of the operating system is downloaded and tested, and its
-    packages are shown; the exit code is 1 if the update is impossible.
+    the present step has stop-timeout seconds to finish; then the agent exits with 0. On SIGHUP the agent reads its
+    configuration again, between two deployments. With --dry-run, an update of the operating system is downloaded
+    and tested, and its packages are shown; the exit code is 1 if the update is impossible.
 
     \b
     Example:

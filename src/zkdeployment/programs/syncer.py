@@ -414,11 +414,6 @@ def _preview(settings: Settings, options: SyncOptions) -> None:
 
 
 def _follow(settings: Settings) -> None:
-    interval = settings.require(SyncSettings).interval
-    if interval is None:
-        raise ConfigurationError(
-            f"{settings.source}: interval not specified in [sync]; set it, or --interval SECONDS"
-        )
     with build_follower(settings) as (follower, control):
         obey_signals(control)
-        follower.run(interval)
+        follower.run(settings.require(SyncSettings).interval)

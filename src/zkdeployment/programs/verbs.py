@@ -125,7 +125,7 @@ def program(context: click.Context) -> None:
       4   not converged, unhealthy, or changes to come
       5   timed out
       7   ZooKeeper cannot be reached
-      75  an agent or syncer has to be started again
+      75  a daemon has to be started again
     """
     if context.invoked_subcommand is None:
         from zkdeployment.cli.terminal import echo_lines  # noqa: PLC0415  verbs start faster without it

@@ -83,11 +83,8 @@ class SyncSettings(SectionSettings):
     Example: /var/lib/zkdeployment/syncer/tree
     """
 
-    interval: float | None = setting(POSITIVE_SECONDS)
-    """The number of seconds between two fetches of ``zkdeployment sync --interval``.
-
-    Example: 60
-    """
+    interval: float = setting(POSITIVE_SECONDS, 60.0)
+    """The number of seconds between two fetches of ``zkdeployment sync --interval``."""
 
     allowed_signers: Path | None = setting(PATH)
     """A file of SSH keys (the format ALLOWED SIGNERS of ``ssh-keygen``) or of OpenPGP keys (as ``gpg --armor

@@ -176,7 +176,6 @@ def test_a_missing_repository_is_refused(sync, tmp_path: Path):
     ("argv", "problem"),
     [
         (("--interval", "soon"), "interval: expected a positive number of seconds, found 'soon'"),
-        (("--interval",), "interval not specified in [sync]"),
         (("--interval", "1", "--force"), "--force, --prune and --allow-… without it"),
         (("--interval", "1", "--prune"), "--force, --prune and --allow-… without it"),
         (("-b", "a b"), "branch: expected the name of a branch, found 'a b'"),

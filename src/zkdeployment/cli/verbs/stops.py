@@ -106,9 +106,9 @@ def forget_hosts(planned: ForgetHosts, _act: Act) -> None:
     """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
 
     HOST is a host's id or name. The exit code is 3 if one of the hosts is registered, or if the tree deploys a
-    service to it that no other host would run: remove the host from the tree first. Then no host is forgotten. The
-    locks of roles that a forgotten host holds are released. A forgotten host that returns registers like a new
-    host.
+    service to it that no other host would run: remove the host from the tree first. Then no host is forgotten. All
+    locks that are kept for a forgotten host are released: make sure that it runs no script. A forgotten host that
+    returns registers like a new host.
 
     \b
     Example:
