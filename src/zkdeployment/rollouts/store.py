@@ -7,6 +7,7 @@ with ``agent.reporting``.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -97,33 +98,38 @@ def _operation(
     return Set(path, data) if host in published else Create(path, data)
 
 
+#: Seconds after which the copies of all registered hosts are read again.
+_KEPT = 60.0
+
+
 class HostRegistry:
     """The registered hosts, read through one session; ``changed`` is called when hosts register or leave.
 
-    A host's node is read when the host registers. Later changes are read only on request, because thousands of
-    hosts write to their nodes all the time. ``left_at`` maps the hosts that deregistered within the last
-    ``RESTART`` seconds to the time of that, in seconds since the epoch. ``facts`` maps the registered hosts to
-    their facts.
+    A host's node is read when the host registers. Later changes are read only on request and once a minute,
+    because thousands of hosts write to their nodes all the time. ``left_at`` maps the hosts that deregistered
+    within the last ``RESTART`` seconds to the time of that, in seconds since the epoch. ``facts`` maps the
+    registered hosts to their facts.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
         self._session = session
         self._changed = changed
         self._hosts: dict[str, Host] = {}
-        self._stale = False
+        self._read_at = -math.inf
         self.left_at: Mapping[str, float] = {}
         self.facts: Mapping[str, Facts] = {}
 
     def expire(self) -> None:
         """Let the next call read all hosts again: the copies are from an earlier lead and may be outdated."""
-        self._stale = True
+        self._read_at = -math.inf
 
     def registered(self, now: float) -> Mapping[str, Host]:
-        """Return the registered hosts by id, as of their registration or of the last ``refresh``."""
+        """Return the registered hosts by id, as of their registration, the last ``refresh`` or the last minute."""
         names = self._session.children(paths.HOSTS, self._changed) or ()
-        known = {} if self._stale else self._hosts
+        is_due = not 0 <= now - self._read_at < _KEPT  # a clock that was set back renews the copies, too
+        known = {} if is_due else self._hosts
         new = self.read(name for name in names if name not in known)
-        self._stale = False
+        self._read_at = now if is_due else self._read_at
         gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
         self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
         self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}

@@ -27,6 +27,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.strategies.state import Ending
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ data:
   update: approve
   fleet-stop: {stops}
   approval: {{content: "{content}", by: alice@example.com}}
+"""
+
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: quux, version: "9.9"}
+data: {reason: loses orders, by: alice@example.com, time: 2026-11-22}
 """
 
 
@@ -135,6 +142,21 @@ class Site:
 @pytest.fixture
 def site(fleet: Fleet, publishing: Publishing) -> Site:
     return Site(fleet, publishing)
+
+
+@contextmanager
+def coordinating(zookeeper: str) -> Iterator[CoordinatedFleet]:
+    """Run a coordinator."""
+    with Session(zookeeper) as session:
+        fleet = CoordinatedFleet(zookeeper, session)
+        with fleet.coordinator(live=True) as daemon:
+            thread = threading.Thread(target=daemon.coordinator.run)
+            thread.start()
+            try:
+                yield fleet
+            finally:
+                daemon.control.stop()
+                thread.join(60)
 
 
 def versions(host: AgentHost) -> dict[str, str]:
@@ -335,11 +357,8 @@ def test_a_rollout_continues_over_a_stopped_group_and_its_hosts_run_the_steps_af
     with ExitStack() as stack:
         for host in (site.h1, site.h2):
             stack.enter_context(host.agent())
-        session = stack.enter_context(Session(zookeeper))
         revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy)
-        with CoordinatedFleet(zookeeper, session).coordinator(live=True) as daemon:
-            thread = threading.Thread(target=daemon.coordinator.run)
-            thread.start()
+        with coordinating(zookeeper):
             wait_for_versions([site.h1, site.h2], revision)
             assert site.calls(site.h2) == called("/b/web 0", host="h2")
             (site.h1.root / "fail").unlink()
@@ -347,8 +366,6 @@ def test_a_rollout_continues_over_a_stopped_group_and_its_hosts_run_the_steps_af
             for host in (site.h1, site.h2):
                 wait_until(lambda host=host: "lacking" not in host.node, f"{host.id} lacks nothing")
                 host.wait_for_version(revision)
-            daemon.control.stop()
-            thread.join(60)
     assert versions(site.h2) == {"foo": "2.0", "bar": "2.0"}
 
 
@@ -373,6 +390,28 @@ def test_a_host_that_runs_the_steps_it_lacks_waits_for_a_grant_as_soon_as_the_re
         assert site.fleet.calls()[before:] == called("/b/web 0")
         site.rollout(revision).grant("deploy")
         wait_until(lambda: "lacking" not in site.h1.node and site.h1.has_finished(revision), "h1 lacks nothing")
+    assert "h1 end /z/two 0" in site.fleet.calls()
+
+
+def test_a_publication_of_documents_alone_lets_a_host_run_the_steps_that_it_lacks_without_a_grant(
+    site: Site, zookeeper: str
+):
+    strategy = canary_first({"node_names": ["h1"]})
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    with coordinating(zookeeper) as fleet:
+        with site.h1.agent(), site.h2.agent():
+            revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy)
+            wait_for_versions([site.h1, site.h2], revision)
+            wait_until(lambda: fleet.running.ending is Ending.COMPLETED, "the rollout ends")
+        (site.h1.root / "fail").unlink()
+        revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy, quarantine_yaml=QUARANTINE)
+        site.resume()
+        published = site.fleet.get("/zkdeployment/targets")
+        assert published["since"] < published["sequence"]
+        with site.h1.agent():
+            wait_until(lambda: "lacking" not in site.h1.node, "h1 lacks nothing")
+            site.h1.wait_for_version(revision)
     assert "h1 end /z/two 0" in site.fleet.calls()
 
 

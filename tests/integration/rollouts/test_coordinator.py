@@ -205,10 +205,33 @@ class TestRolloutOfGroups:
         with fleet.coordinator() as daemon:
             fleet.run(daemon.coordinator)
             daemon.run_cycle()
-            with mock.patch.object(Session, "get_many", autospec=True, side_effect=Session.get_many) as reads:
+            read, get_many = [], Session.get_many
+
+            def recording(session, wanted):
+                listed = [*wanted]
+                read.extend(path for path in listed if path.startswith(f"{paths.HOSTS}/"))
+                return get_many(session, listed)
+
+            with mock.patch.object(Session, "get_many", recording):
                 daemon.run_cycle()
-            paths_read = [path for call in reads.call_args_list for path in call.args[1]]
-            assert [path for path in paths_read if path.startswith(f"{paths.HOSTS}/")] == []
+                assert read == []
+                fleet.wait(daemon.coordinator, 60)
+            assert read == [f"{paths.HOSTS}/a", f"{paths.HOSTS}/b"]
+
+    def test_a_host_that_gives_its_revision_up_after_the_end_of_its_rollout_gets_a_grant(self, fleet):
+        """As a host does after a drain that ended, or after steps that it lacked."""
+        fleet.register(plain_hosts("ab"))
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as daemon:
+            fleet.run(daemon.coordinator)
+            fleet.wait(daemon.coordinator, 60)
+            fleet.done.clear()
+            fleet.change(f"{paths.HOSTS}/b", version=None, sequence=0)
+            fleet.wait(daemon.coordinator, 60)
+            for _ in range(4):
+                daemon.run_cycle()
+                fleet.work()
+        assert fleet.done == [("x", "prepare", "b"), ("x", "deploy", "b")]
 
     def test_a_late_failure_that_violates_the_criteria_of_a_critical_group_stops_the_fleet(self, fleet):
         fleet.register(plain_hosts("a"))

@@ -112,7 +112,7 @@ class CoordinatedFleet:
             fails = (grant.phase.value, host) in self.failing
             report = PhaseReport(self.clock.time, "boom" if fails else None)
             if grant.phase is Phase.DEPLOY and not fails and self.session.get(f"{paths.HOSTS}/{host}"):
-                self.change(f"{paths.HOSTS}/{host}", version=self.running.revision)
+                self.change(f"{paths.HOSTS}/{host}", version=self.running.revision, sequence=self.running.sequence)
             self.session.commit(Create(path, encode_report(report)))
 
     @property

@@ -281,6 +281,8 @@ class AgentCycle:
         if event is CycleEvent.VERSION_WANTED:
             self._advance(event)
             event = self._deploy(mandate, published, gate)
+            if event is CycleEvent.STEPS_SUCCEEDED and gate is None and published.strategy is not None:
+                self._waits.wake()  # a rollout may await reports of the phases that the host ran without a grant
         if mandate.is_retry and event in _REACHED:
             # If the agent is killed before this, its next cycle finds the version, and repeats it.
             fleet, identity = self._adapters.fleet, self._reporting.host.identity

@@ -123,8 +123,13 @@ class RolloutGate:
             )
 
     def confirm(self) -> None:
-        """Report every permitted phase as finished, because the host is at the revision."""
+        """Report every permitted phase as finished, because the host is at the revision.
+
+        While a further phase may be permitted, the agent is woken then.
+        """
         self._read()
+        if self._permission.grant is not None and not self._permission.reports.keys() >= {*Phase}:
+            self._read(self._waits.wake)
         for phase in Phase:
             if self._permission.allows(phase):
                 self._report(phase)

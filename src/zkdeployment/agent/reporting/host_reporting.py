@@ -121,8 +121,7 @@ class HostPresence:
         self, mandate: Mandate, cluster: Cluster | None, published: Published, *, follows_lease: bool
     ) -> bool:
         """Whether this host needs a grant of the rollout of the last publication."""
-        versions = self.adapters.run.version
-        lacking_since = versions.read().sequence(published.revision) if self.host.lacking else 0
+        lacking_since = (self.adapters.run.version.read().completed or 0) if self.host.lacking else 0
         return needs_grant(mandate, cluster, published, follows_lease=follows_lease, lacking_since=lacking_since)
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:

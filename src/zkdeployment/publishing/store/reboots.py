@@ -19,10 +19,12 @@ from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     cluster_of,
     decode_published,
+    read_maintenance,
     recording_stop,
 )
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.store.agent_records import encode_report
+from zkdeployment.tree.values import node_name
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
@@ -73,7 +75,7 @@ def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
     """Report each host that did not come back in time as failed, and return the records of these reboots.
 
     The failure stops the fleet, or is reported to the rollout that permitted the step. If the fleet no longer has
-    the publication, the record is only marked.
+    the publication, or the host is in maintenance, the record is only marked.
     """
     due = [record for record in read_reboots(session) if record.is_due(now)]
     expired = []
@@ -90,7 +92,7 @@ def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operat
     if node is None or reboot_of(path.rpartition("/")[2], node) != record:
         return None
     marking = Set(path, encode(replace(record, expired=True).to_json()), node.version)
-    if hosts is None:
+    if hosts is None or read_maintenance(session, now, [node_name(paths.maintenance_path(record.host_id))]):
         return [marking]
     cluster = cluster_of(hosts)
     if not decode_published(targets).is_wanted(cluster, record.revision, record.sequence):

@@ -63,6 +63,18 @@ def grant_both_phases(rollout: ScriptedRollout, host: AgentHost, version: str = 
     assert host.has_finished(version)
 
 
+def test_a_host_that_has_the_revision_reports_each_phase_as_soon_as_it_is_granted(fleet, host, rollout):
+    with host.agent():
+        grant_both_phases(rollout, host)
+        rollout.begin(attempt=2)
+        rollout.grant("prepare")
+        fleet.set_version("r1")  # wakes the agent
+        wait_for_report(rollout, "prepare:h1")
+        rollout.grant("deploy")
+        wait_for_report(rollout, "deploy:h1")
+    assert fleet.calls() == FOO_0 + FOO_1
+
+
 def test_a_host_waits_for_a_grant_in_each_phase_and_changes_nothing_before_the_second(fleet, host):
     rollout = ScriptedRollout(fleet, "r1")
     with host.agent():

@@ -16,13 +16,18 @@ from support.commands import invoke
 from support.waiting import wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.reporting import host_reporting
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.system import HostSystem
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.programs import agent as wiring
+from zkdeployment.publishing.store.cluster import read_stops
 from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,6 +260,24 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
         fleet.set_version("r1")
         machine.host.wait_for_version("r1")
     assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_host_in_maintenance_that_does_not_come_back_does_not_fail(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot_timeout=60)
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    now = time.time()
+    with Session(fleet.connection) as session:
+        (record,) = read_reboots(session)
+        session.ensure(paths.MAINTENANCE)
+        maintenance = Maintenance("h1", "ann", "new disk", now)
+        session.commit(Create(paths.maintenance_path("h1"), encode(maintenance.to_json())))
+        assert expire_reboots(session, now + 61) == (record,)
+        assert read_reboots(session) == (replace(record, expired=True),)
+        assert read_stops(session) == ()
+    assert fleet.version == "r1"
 
 
 @pytest.mark.parametrize("verb", ["forget", "locks release"])
