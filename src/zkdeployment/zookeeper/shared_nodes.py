@@ -29,6 +29,7 @@ class NodeCopies:
 
     def __init__(self, values: dict[Read, Any] | None = None) -> None:
         self._values: dict[Read, Any] = values or {}
+        self._missing: set[str] = set()  # the paths of nodes that do not exist
 
     def node(self, path: str) -> Node | None:
         """Return the last read state of a node; ``None`` if it does not exist."""
@@ -39,6 +40,12 @@ class NodeCopies:
         """Return the sorted names of a node's children at the last read; empty without the node."""
         found: Sequence[str] = self._values.get(Read(path, children=True)) or ()
         return found
+
+    def existing(self, path: str) -> frozenset[str]:
+        """Return the names of a node's children, without those that were removed after the list had been read."""
+        above = f"{path}/"
+        removed = (missing.removeprefix(above) for missing in self._missing if missing.startswith(above))
+        return frozenset(self.children(path)).difference(removed)
 
 
 class ReadNodes(NodeCopies):
@@ -57,7 +64,7 @@ class ReadNodes(NodeCopies):
 
         Raises ``UnreachableError``.
         """
-        former, self._values = self._values, {}
+        former, self._values, self._missing = self._values, {}, set()
         for _ in range(_ROUNDS):
             due = frozenset(wanted()) - self._values.keys()
             if not due:
@@ -73,6 +80,7 @@ class ReadNodes(NodeCopies):
         nodes, lists = (sorted(read.path for read in due if read.children is of) for of in (False, True))
         found, names = self._session.look(nodes, lists)
         self._values |= dict(zip(map(Read, nodes), found, strict=True))
+        self._missing.update(path for path, node in zip(nodes, found, strict=True) if node is None)
         self._values |= {Read(path, children=True): each for path, each in zip(lists, names, strict=True)}
 
 
@@ -129,6 +137,7 @@ class FollowedNodes(NodeCopies):
         with self._lock:
             for read in self._values.keys() - wanted:
                 del self._values[read]
+                self._missing.discard(read.path)
             due = (wanted - self._values.keys()) | (self._stale & wanted)
             self._stale.clear()
         return sorted(due, key=lambda read: (not read.children, read.path))
@@ -139,6 +148,8 @@ class FollowedNodes(NodeCopies):
             if read not in self._values or self._values[read] != value:
                 self._changed.add(read)
                 self._values[read] = value
+                if not read.children:
+                    (self._missing.add if value is None else self._missing.discard)(read.path)
 
     def _note(self, event: Any) -> None:
         """Record the event of a watch; kazoo calls this method on its thread."""
@@ -176,6 +187,10 @@ class DecodedNodes:
     def children(self, path: str) -> Sequence[str]:
         """Return the sorted names of a node's children."""
         return self._nodes.children(path)
+
+    def existing(self, path: str) -> frozenset[str]:
+        """Return the names of a node's children, without those that were removed after the list had been read."""
+        return self._nodes.existing(path)
 
     def forget(self) -> None:
         """Drop the values of nodes that are no longer followed."""

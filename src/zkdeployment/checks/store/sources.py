@@ -82,9 +82,8 @@ class ZooKeeperCheckSources:
             return
         yield Read(paths.HOSTS, children=True)
         yield Read(paths.INVENTORY, children=True)
-        registered = self._nodes.children(paths.HOSTS)
-        yield from (Read(f"{paths.HOSTS}/{name}") for name in registered)
-        yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._with_inventory(registered))
+        yield from (Read(f"{paths.HOSTS}/{name}") for name in self._nodes.children(paths.HOSTS))
+        yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._with_inventory())
 
     def _read_publication(self, targets: Node | None) -> CheckSnapshot:
         """Return the publication that ``targets`` describe, or a later one."""
@@ -122,17 +121,21 @@ class ZooKeeperCheckSources:
         return CheckBasis(configurations, targets, properties, duties={duty.path: duty for duty in duties})
 
     def _read_hosts(self) -> None:
-        """Decode the hosts whose nodes have changed."""
-        registered = self._nodes.children(paths.HOSTS)
+        """Decode the hosts whose nodes have changed; raises ``ConflictError`` while ever more hosts register."""
+        registered = {
+            name: self._nodes.node(f"{paths.HOSTS}/{name}") for name in self._nodes.existing(paths.HOSTS)
+        }
+        if not all(registered.values()):
+            raise ConflictError("hosts registered while all hosts were read; the coordinator tries again")
         self._registered = {
             name: known if known is not None and known[0] is node else (node, _host(name, node))
-            for name in registered
-            if (node := self._nodes.node(f"{paths.HOSTS}/{name}")) is not None
+            for name, node in registered.items()
+            if node is not None
             for known in (self._registered.get(name),)
         }
         self._known = {
             name: known if known is not None and known[0] is node else (node, decode_inventory(name, node.data))
-            for name in self._with_inventory(registered)
+            for name in self._with_inventory()
             if (node := self._nodes.node(f"{paths.INVENTORY}/{name}")) is not None
             for known in (self._known.get(name),)
         }
@@ -142,9 +145,10 @@ class ZooKeeperCheckSources:
         if hosts != self._hosts:
             self._hosts = hosts
 
-    def _with_inventory(self, registered: Collection[str]) -> frozenset[str]:
+    def _with_inventory(self) -> frozenset[str]:
         """Return the hosts whose inventories are followed: absent hosts and awaited hosts."""
-        return frozenset(self._nodes.children(paths.INVENTORY)).difference(registered) | self._awaited
+        absent = frozenset(self._nodes.children(paths.INVENTORY)) - self._nodes.existing(paths.HOSTS)
+        return absent | self._awaited
 
 
 def _host(name: str, node: Node) -> Host:

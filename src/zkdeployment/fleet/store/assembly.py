@@ -164,7 +164,7 @@ class SnapshotAssembly:
         return tuple(value for value in values if value is not None)
 
     def _absent_ids(self) -> list[str]:
-        registered = set(self._nodes.children(paths.HOSTS))
+        registered = self._nodes.existing(paths.HOSTS)
         return [name for name in self._nodes.children(paths.INVENTORY) if name not in registered]
 
     def _absent_hosts(self) -> tuple[KnownHost, ...]:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from support.checks.fleet import CheckedFleet, PokedSystem, check_daemon, check_document, system_document
 from support.forks import ForkedProgram
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
-from zkdeployment.base.errors import TreeError
+from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckState, InstanceKey
 from zkdeployment.checks.rules.workflow import KEPT_VERSIONS
@@ -29,8 +30,6 @@ from zkdeployment.zookeeper.transactions import Delete
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pytest
 
     from zkdeployment.zookeeper.session import Session
 
@@ -138,6 +137,27 @@ def test_a_bucket_that_cannot_be_written_delays_no_other_and_is_recorded(fleet: 
         daemon.run_turn()
         assert instances.find([keys["h1"]])[keys["h1"]].newest.state is CheckState.AWAITING_ROLLOUT
         assert instances.unwritten() == {}
+
+
+def test_no_instance_is_undeployed_while_ever_more_hosts_register(
+    fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
+):
+    fleet.publish(system_document("nagios1") + check_document("tcp", "nagios1"), web=80)
+    fleet.report("web")
+    with fleet.daemon() as daemon:
+        daemon.run_turn()
+        before = fleet.instances()
+        fleet.publishing.client.delete("/hosts/h1")
+        fleet.session.sync()
+        fleet.session.settle_watches()
+        daemon.run_turn()
+        fleet.report("web", hosts=["h1"])
+        with monkeypatch.context() as patch:
+            patch.setattr("zkdeployment.zookeeper.shared_nodes._ROUNDS", 1)  # the list of hosts, but not the hosts
+            with pytest.raises(ConflictError, match="hosts registered while all hosts were read"):
+                daemon.run_turn()
+        daemon.run_turn()
+        assert fleet.instances() == before
 
 
 def test_instances_stay_unchanged_while_their_attribute_has_too_many_values(fleet: CheckedFleet):

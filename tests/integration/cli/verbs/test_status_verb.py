@@ -238,6 +238,21 @@ def test_waiting_without_a_revision_names_the_awaited_revision(run):
     assert run("--wait", "r1") == (0, run("--wait")[1], "")
 
 
+def test_a_host_that_leaves_while_the_fleet_is_read_is_absent(run, fleet, monkeypatch):
+    write_node(fleet, "/zkdeployment/inventory/h2", {"name": "h2.example.com"})
+    look = Session.look
+
+    def look_and_lose_a_host(session, nodes, children):
+        found = look(session, nodes, children)
+        if "/hosts" in children and fleet.exists("/hosts/h2"):
+            fleet.delete("/hosts/h2")
+        return found
+
+    monkeypatch.setattr(Session, "look", look_and_lose_a_host)
+    _, out, _ = run("-o", "json")
+    assert {host["id"]: host["state"] for host in json.loads(out)["hosts"]} == {"h1": "converged", "h2": "absent"}
+
+
 def test_a_wait_without_a_revision_begins_with_the_first_publication(run, fleet):
     fleet.set("/hosts", b'{"version": "initial"}')
     for name in fleet.get_children("/hosts"):
