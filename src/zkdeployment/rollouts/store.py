@@ -130,9 +130,10 @@ class HostRegistry:
         known = {} if is_due else self._hosts
         new = self.read(name for name in names if name not in known)
         self._read_at = now if is_due else self._read_at
-        gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
-        self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
+        gone = self.left_at.keys() | self._hosts.keys()
         self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}
+        gone -= self._hosts.keys()
+        self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
         facts = {**self.facts, **{name: host.facts for name, host in new.items()}}
         self.facts = {name: facts[name] for name in self._hosts}
         return self._hosts

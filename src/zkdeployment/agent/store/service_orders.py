@@ -169,12 +169,16 @@ class ZooKeeperAwaitedService:
         rollout = read_outline(self._session, self._order.sequence)
         not_judged = have.union(registered[_EXAMINED:])
         judged = [name for name in missing if name not in not_judged]
+        failed = {} if rollout is None else undeployable_hosts(rollout, judged)
+        # Hosts that failed after the finished hosts had been read may have finished this service before.
+        finished = self._session.children(self._path) if failed else ()
+        have.update(map(unquote, finished or ()))
         return replace(
             progress,
             finished=progress.finished | have,
             registered=frozenset(registered),
             names={host.identity.id: host.identity.name for host in hosts},
-            failed=lacking | ({} if rollout is None else undeployable_hosts(rollout, judged)),
+            failed={name: why for name, why in {**lacking, **failed}.items() if name not in have},
         )
 
     def _registered(self, missing: Sequence[str], fleet: int) -> tuple[list[str], list[Host]]:

@@ -20,6 +20,7 @@ from zkdeployment.fleet.store.cluster_control import ZooKeeperMaintenance
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.publishing.store.service_order import encode_entry, read_unfinished, remove_orders_before
+from zkdeployment.strategies.permission import RolloutOutline
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.strategies.strategy import Group, Selector, Strategy
 from zkdeployment.zookeeper import paths
@@ -222,6 +223,21 @@ def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, or
     progress = ZooKeeperAwaitedService(orders, "/shop/db").progress()
     wait = order_wait("/shop/db", progress, gaining=False)
     assert wait.failure == "/shop/db is not deployed on h2.example.com, which this host waits for: boom"
+
+
+def test_a_host_that_finished_the_service_before_it_failed_is_not_awaited(client, orders, monkeypatch):
+    expect(client, "h1", "h2")
+    register(client, "h2")
+    outline = RolloutOutline(SEQUENCE, failures={"h1": "boom", "h2": "boom"})
+
+    def fail_after_the_service(*_):
+        finish(orders, "h2")
+        return outline
+
+    monkeypatch.setattr("zkdeployment.agent.store.service_orders.read_outline", fail_after_the_service)
+    progress = ZooKeeperAwaitedService(orders, "/shop/db").progress()
+    assert progress.finished == {"h2"}
+    assert progress.failed.keys() == {"h1"}
 
 
 def test_a_host_is_only_taken_for_failed_if_its_record_was_read(client, orders):
