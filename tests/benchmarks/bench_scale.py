@@ -31,7 +31,7 @@ from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import SandboxDescription, numbered
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, ensemble_addresses, find_installation
 from zkdeployment.sandbox.zookeeper import servers as servers_of
 from zkdeployment.zookeeper.session import Session
 
@@ -195,8 +195,8 @@ def _ensemble(scratch: Path, voters: int, observers: int) -> Iterator[list[ZooKe
     installation = find_installation()
     numbers = range(1, voters + observers + 1)
     addresses = {
-        number: f"127.0.0.1:{free_port()}:{free_port()}" + (":observer" if number > voters else "")
-        for number in numbers
+        number: address + (":observer" if number > voters else "")
+        for number, address in ensemble_addresses(voters + observers).items()
     }
     servers = [
         ZooKeeperServer(

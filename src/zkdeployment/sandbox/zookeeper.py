@@ -351,6 +351,20 @@ def free_port() -> int:
     raise ProgramError(f"no free port found between {_PORTS.start} and {_PORTS.stop}")
 
 
+def free_ports(count: int) -> list[int]:
+    """Return different unused ports of the loopback interface, as ``free_port`` does."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return [*ports]
+
+
+def ensemble_addresses(count: int) -> dict[int, str]:
+    """Return the addresses of the servers of an ensemble, by number, each with the ports for the other servers."""
+    ports = free_ports(2 * count)
+    return {number: f"{_LOOPBACK}:{ports.pop()}:{ports.pop()}" for number in range(1, count + 1)}
+
+
 _ATTEMPTS = 3
 
 
@@ -360,7 +374,8 @@ def start_ensemble(layout: Layout, count: int) -> dict[int, tuple[int, int, int]
     Raises ``ProgramError`` with the end of a server's log.
     """
     for attempt in range(1, _ATTEMPTS + 1):
-        ports = {number: (free_port(), free_port(), free_port()) for number in range(1, count + 1)}
+        free = iter(free_ports(3 * count))
+        ports = {number: (next(free), next(free), next(free)) for number in range(1, count + 1)}
         started = servers(layout, ports)
         try:
             for server in started:

@@ -10,7 +10,12 @@ import pytest
 
 from support.zookeeper import connected
 from zkdeployment.base.errors import ProgramError
-from zkdeployment.sandbox.zookeeper import ZooKeeperInstallation, ZooKeeperServer, find_installation, free_port
+from zkdeployment.sandbox.zookeeper import (
+    ZooKeeperInstallation,
+    ZooKeeperServer,
+    ensemble_addresses,
+    find_installation,
+)
 
 
 def test_data_and_port_survive_a_crash(own_zookeeper_server):
@@ -67,7 +72,7 @@ def test_a_server_that_cannot_start_is_an_error(tmp_path):
 
 
 def test_three_servers_form_an_ensemble(tmp_path):
-    ensemble = {number: f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
+    ensemble = ensemble_addresses(3)
     servers = [
         ZooKeeperServer(find_installation(), tmp_path / str(number), number=number, ensemble=ensemble)
         for number in ensemble

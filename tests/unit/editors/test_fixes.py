@@ -1,7 +1,7 @@
 """Quick fixes: after each of them, lint no longer finds the problem."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zkdeployment.base.source_files import SourceFile
@@ -115,6 +115,7 @@ INDENTS = st.sampled_from(["", "  ", "    ", "\t", "\t\t", "      "])
 
 
 @given(st.lists(st.tuples(INDENTS, LINES).map("".join), max_size=9).map("\n".join))
+@example("/b : shop\n\t\tversion = 1.10\n\t/a")
 def test_after_a_fix_lint_no_longer_finds_the_problem(text):
     found = problems_of(text)
     for problem in found:

@@ -74,8 +74,8 @@ def _fix_of_missing_line(line: str, lines: Sequence[str], number: int) -> Fix:
         text = lines[below]
         if not text.strip() or text.lstrip().startswith("#"):
             continue
-        if indentation(text) <= outer:
-            break
+        if indentation(text) <= outer or indentation(text) < len(inner):
+            break  # the end of the node, or an indentation that fits no line of it
         last, inner = below, inner or text[: indentation(text)]
     if not inner:
         is_with_tabs = any(text.startswith("\t") for text in lines)

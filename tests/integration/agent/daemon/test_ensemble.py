@@ -10,7 +10,7 @@ import pytest
 from support.agents import AgentHost, Fleet, put_script
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, ensemble_addresses, find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[ZooKeeperServer]]:
-    ensemble = {number: f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
+    ensemble = ensemble_addresses(3)
     installation = find_installation()
     made = [
         ZooKeeperServer(installation, tmp_path / f"zookeeper{number}", number=number, ensemble=ensemble)

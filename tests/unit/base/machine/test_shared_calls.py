@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.waiting import wait_until
+from support.waiting import ManualClock, wait_until
 from zkdeployment.base.errors import SourceError
 from zkdeployment.base.machine.calls import SharedCall, turn
 
@@ -89,12 +89,14 @@ def test_a_failure_that_took_long_is_shared_with_later_callers() -> None:
 
 
 def test_a_failure_that_took_no_time_is_found_out_again() -> None:
-    server, shared = Server(), SharedCall[int](patience=30, late=late)
+    clock = ManualClock()
+    server, shared = Server(), SharedCall[int](patience=30, late=late, now=clock.monotonic)
     server.ready.set()
     server.error = SourceError("refused")
     for _ in range(2):
         with pytest.raises(SourceError, match="refused"):
             shared.get(server.ask)
+        clock.time += 0.001
     assert server.calls == 2
 
 
