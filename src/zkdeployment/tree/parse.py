@@ -349,8 +349,8 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
 def _split(text: str, known: Collection[str]) -> list[str]:
     """Return the texts of the top-level nodes, and first the text before them if there is one.
 
-    ``known`` are the texts of an earlier version of the whole text, in order. Those before the first change and
-    after the last one are recognised without a search for their ends, which would take most of the time.
+    ``known`` are the texts of an earlier version of the whole text, in order. The texts before the first change
+    and after the last one are recognised without a search for their ends, which would take most of the time.
     """
     start, end = 0, len(text)
     before: list[str] = []
