@@ -57,6 +57,7 @@ def check(config: Path, output: str) -> None:
     settings = load(config)
     check_access(settings)
     publication_signer(settings.of(SyncSettings))
+    publishers = check_publishers(settings)
     for places in installed(SettingsPlaces):
         places.check(settings)
     sections = _plain(settings)
@@ -67,12 +68,15 @@ def check(config: Path, output: str) -> None:
             echo(f"[{section}]")
             for key, value in values.items():
                 echo(f"{key} = {_text(value)}".rstrip())
-    for problem in _problems(settings, config):  # after the settings, which fill more than a screen
+    for problem in (
+        *publishers,
+        *_problems(settings, config),
+    ):  # after the settings, which fill more than a screen
         echo(f"warning: {problem}", err=True)
 
 
 def _problems(settings: Settings, config: Path) -> Iterator[str]:
-    """Yield everything for which a warning is due."""
+    """Yield the warnings about the settings and this machine."""
     sync = settings.of(SyncSettings)
     url = "" if sync is None else sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
@@ -81,7 +85,6 @@ def _problems(settings: Settings, config: Path) -> Iterator[str]:
     if role is not None and " " in role:
         yield f"nothing can be deployed to the role {role!r}: expected a name without blanks"
     yield from _check_name(settings)
-    yield from check_publishers(settings)
     yield from _check_packages(settings)
     yield from _check_places(settings, config)
 

@@ -105,10 +105,10 @@ _KEPT = 60.0
 class HostRegistry:
     """The registered hosts, read through one session; ``changed`` is called when hosts register or leave.
 
-    A host's node is read when the host registers. Later changes are read only on request and once a minute,
-    because thousands of hosts write to their nodes all the time. ``left_at`` maps the hosts that deregistered
-    within the last ``RESTART`` seconds to the time of that, in seconds since the epoch. ``facts`` maps the
-    registered hosts to their facts.
+    A host's node is read when the host registers. Thousands of hosts write to their nodes all the time, so later
+    changes are read only on request, and once a minute for hosts that need another grant. ``left_at`` maps the
+    hosts that deregistered within the last ``RESTART`` seconds to the time of that, in seconds since the epoch.
+    ``facts`` maps the registered hosts to their facts.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
@@ -289,11 +289,12 @@ class ZooKeeperRollouts:
         return frozenset(read_maintenance(self._session, now, names))
 
     def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
-        """Return the hosts that succeeded and no longer have the revision.
+        """Return the hosts that succeeded, no longer have the revision, and need a grant.
 
         The registry's copy of a host is usually older than its deployment; such hosts are read again once. A host
         that had the revision before this publication is read again until it has reached the publication: if that
-        changes something for the host, the host gives the revision up and waits for a grant.
+        changes something for the host, the host gives the revision up and waits for a grant. A host that runs the
+        steps that it lacked needs no grant, and does not wait.
         """
         doubtful = [
             name
@@ -301,7 +302,11 @@ class ZooKeeperRollouts:
             if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not host.has_reached(state.sequence)
         ]
         fresh = self._registry.refresh(doubtful)
-        return frozenset(name for name, host in fresh.items() if not _has_published(host, state))
+        return frozenset(
+            name
+            for name, host in fresh.items()
+            if not _has_published(host, state) and (host.is_waiting or not host.lacking)
+        )
 
     def _read_state(self, rollout_id: str | None, sequence: int) -> RolloutState | None:
         """Read a rollout's state; an unreadable state of an earlier publication is ignored."""

@@ -199,7 +199,7 @@ class TestRolloutOfGroups:
             assert fleet.running.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
         assert fleet.done == [("x", "prepare", "a"), ("x", "deploy", "a")]
 
-    def test_a_host_without_pending_phases_is_read_once_after_its_success(self, fleet):
+    def test_a_host_without_pending_phases_is_read_once_after_its_success_and_then_once_a_minute(self, fleet):
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(group("x")))
         with fleet.coordinator() as daemon:
@@ -217,6 +217,25 @@ class TestRolloutOfGroups:
                 assert read == []
                 fleet.wait(daemon.coordinator, 60)
             assert read == [f"{paths.HOSTS}/a", f"{paths.HOSTS}/b"]
+
+    @pytest.mark.parametrize(("step", "done"), [("deploy /z/one 0", 0), ("waits to prepare: rollout 1-1", 2)])
+    def test_a_host_that_runs_the_steps_that_it_lacked_is_granted_nothing_unless_it_waits(self, fleet, step, done):
+        fleet.register(plain_hosts("ab"))
+        pace = Pace(prepare_timeout=60)
+        fleet.publish("r1", strategy(replace(group("x", critical=True, maximum_failed=0), pace=pace)))
+        with fleet.coordinator() as daemon:
+            fleet.run(daemon.coordinator)
+            fleet.wait(daemon.coordinator, 60)
+            fleet.done.clear()
+            lacking = {"p1/store/v1/shop": {"services": ["/z/one"]}}
+            fleet.change(f"{paths.HOSTS}/b", version=None, sequence=0, lacking=lacking, step=step)
+            fleet.wait(daemon.coordinator, 75)
+            for _ in range(4):
+                daemon.run_cycle()
+                fleet.work()
+            fleet.wait(daemon.coordinator, 120)
+        assert len(fleet.done) == done
+        assert fleet.version == "r1"
 
     def test_a_host_that_gives_its_revision_up_after_the_end_of_its_rollout_gets_a_grant(self, fleet):
         """As a host does after a drain that ended, or after steps that it lacked."""

@@ -125,10 +125,10 @@ class RolloutGate:
     def confirm(self) -> None:
         """Report every permitted phase as finished, because the host is at the revision.
 
-        While a further phase may be permitted, the agent is woken then.
+        A change of the grant wakes the agent while only the first phase is granted.
         """
         self._read()
-        if self._permission.grant is not None and not self._permission.reports.keys() >= {*Phase}:
+        if self._permission.grant is not None and not self._permission.allows(Phase.DEPLOY):
             self._read(self._waits.wake)
         for phase in Phase:
             if self._permission.allows(phase):

@@ -121,22 +121,20 @@ class ZooKeeperCheckSources:
         return CheckBasis(configurations, targets, properties, duties={duty.path: duty for duty in duties})
 
     def _read_hosts(self) -> None:
-        """Decode the hosts whose nodes have changed; raises ``ConflictError`` while ever more hosts register."""
-        registered = {
-            name: self._nodes.node(f"{paths.HOSTS}/{name}") for name in self._nodes.existing(paths.HOSTS)
-        }
-        if not all(registered.values()):
-            raise ConflictError("hosts registered while all hosts were read; the coordinator tries again")
+        """Decode the hosts whose nodes have changed.
+
+        Raises ``ConflictError`` if ever more hosts registered or left, so that not all nodes were read.
+        """
+        registered = self._read_below(paths.HOSTS, self._nodes.existing(paths.HOSTS))
+        inventories = self._nodes.existing(paths.INVENTORY) & self._with_inventory()
         self._registered = {
             name: known if known is not None and known[0] is node else (node, _host(name, node))
             for name, node in registered.items()
-            if node is not None
             for known in (self._registered.get(name),)
         }
         self._known = {
             name: known if known is not None and known[0] is node else (node, decode_inventory(name, node.data))
-            for name in self._with_inventory()
-            if (node := self._nodes.node(f"{paths.INVENTORY}/{name}")) is not None
+            for name, node in self._read_below(paths.INVENTORY, inventories).items()
             for known in (self._known.get(name),)
         }
         hosts = checked_hosts(
@@ -144,6 +142,12 @@ class ZooKeeperCheckSources:
         )
         if hosts != self._hosts:
             self._hosts = hosts
+
+    def _read_below(self, directory: str, names: Collection[str]) -> dict[str, Node]:
+        nodes = {name: node for name in names if (node := self._nodes.node(f"{directory}/{name}")) is not None}
+        if len(nodes) < len(names):
+            raise ConflictError("hosts registered or left while all hosts were read; try again")
+        return nodes
 
     def _with_inventory(self) -> frozenset[str]:
         """Return the hosts whose inventories are followed: absent hosts and awaited hosts."""

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from zkdeployment.base.act import describe_decision
-from zkdeployment.base.cluster import INITIAL, Revision, is_commit, is_named, short
+from zkdeployment.base.cluster import Revision, is_commit, is_named, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.cli.options import SECONDS, configured, emit, output_option, zookeeper_options
@@ -247,9 +247,8 @@ def command(
             is_whole = not status.deployed or status.converged
             code = _EXIT[verdict] if verdict is not WaitVerdict.REACHED or is_whole else _NOT_CONVERGED
             if verdict is WaitVerdict.WAITING:
-                awaited = _published(status) if revision is None else revision
-                name = "a published revision" if awaited is None else short(awaited)
-                echo(f"timed out: {name} was not reached in {timeout:g} s", err=True)
+                awaited = short(status.wanted) if status.is_published else "a published revision"
+                echo(f"timed out: {revision or awaited} was not reached in {timeout:g} s", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
 
@@ -299,10 +298,6 @@ def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) ->
     return wait_verdict(status, revision, hosts) is not WaitVerdict.WAITING
 
 
-def _published(status: FleetStatus) -> Revision | None:
-    return None if status.wanted == INITIAL else status.wanted
-
-
 def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
     """Return ``look`` with an announcement of the wanted revision, at first and after each change."""
     announced: list[Revision | None] = []
@@ -311,8 +306,7 @@ def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
         status = look()
         if announced[-1:] != [status.wanted]:
             announced.append(status.wanted)
-            published = _published(status)
-            wanted = "the first publication" if published is None else f"{short(published)}, as published"
+            wanted = f"{short(status.wanted)}, as published" if status.is_published else "the first publication"
             echo(
                 f"waiting for {wanted}; to wait for a push that is not published yet, name its revision", err=True
             )

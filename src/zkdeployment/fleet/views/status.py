@@ -215,6 +215,11 @@ class FleetStatus(Record):
     down: DownInstances = NONE_DOWN
 
     @property
+    def is_published(self) -> bool:
+        """Whether a version is wanted, other than that of a fleet before its first publication."""
+        return self.wanted not in {None, INITIAL}
+
+    @property
     @shown("decisions")
     def decisions(self) -> tuple[Decision, ...]:
         """All decisions of persons that are due, those of the rollout first."""
@@ -585,8 +590,7 @@ def wait_verdict(
         or any(host.expected and host.state in _STAYING for host in awaited)
     )
     if revision is None:
-        is_published = status.wanted != INITIAL
-        reached = is_published and (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
+        reached = status.is_published and (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
     else:
         reached = all_have(awaited, str(revision))
     pending = not hosts and not status.completed and (revision is None or is_named(status.wanted, str(revision)))

@@ -45,8 +45,8 @@ class ZooKeeperPoolSources:
     def read(self) -> PoolSources:
         """Return the configuration, the tenants, the hosts and their maintenance; raises ``UnreachableError``.
 
-        They are at least as new as the last read of this session. From now on the worker is also woken when nodes,
-        sessions or claims change.
+        The sources are at least as new as the last read of this session. From now on the worker is also woken when
+        nodes, sessions or claims change.
         """
         self._session.settle_watches()
         outdated, self._outdated = self._outdated, True  # the result, unless all of the following succeeds

@@ -92,7 +92,7 @@ def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operat
     if node is None or reboot_of(path.rpartition("/")[2], node) != record:
         return None
     marking = Set(path, encode(replace(record, expired=True).to_json()), node.version)
-    if hosts is None or read_maintenance(session, now, [node_name(paths.maintenance_path(record.host_id))]):
+    if hosts is None or read_maintenance(session, now, [node_name(path)]):
         return [marking]
     cluster = cluster_of(hosts)
     if not decode_published(targets).is_wanted(cluster, record.revision, record.sequence):

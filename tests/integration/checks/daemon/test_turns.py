@@ -139,25 +139,29 @@ def test_a_bucket_that_cannot_be_written_delays_no_other_and_is_recorded(fleet: 
         assert instances.unwritten() == {}
 
 
-def test_no_instance_is_undeployed_while_ever_more_hosts_register(
+def test_no_instance_is_undeployed_while_ever_more_hosts_register_or_leave(
     fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
 ):
     fleet.publish(system_document("nagios1") + check_document("tcp", "nagios1"), web=80)
     fleet.report("web")
-    with fleet.daemon() as daemon:
-        daemon.run_turn()
-        before = fleet.instances()
+
+    def leave() -> None:
         fleet.publishing.client.delete("/hosts/h1")
         fleet.session.sync()
         fleet.session.settle_watches()
+
+    with fleet.daemon() as daemon:
         daemon.run_turn()
-        fleet.report("web", hosts=["h1"])
-        with monkeypatch.context() as patch:
-            patch.setattr("zkdeployment.zookeeper.shared_nodes._ROUNDS", 1)  # the list of hosts, but not the hosts
-            with pytest.raises(ConflictError, match="hosts registered while all hosts were read"):
-                daemon.run_turn()
+        before = fleet.instances()
         daemon.run_turn()
-        assert fleet.instances() == before
+        for change in (leave, lambda: fleet.report("web", hosts=["h1"])):
+            change()
+            with monkeypatch.context() as patch:
+                patch.setattr("zkdeployment.zookeeper.shared_nodes._ROUNDS", 1)  # the lists, but no further nodes
+                with pytest.raises(ConflictError, match="hosts registered or left while all hosts were read"):
+                    daemon.run_turn()
+            daemon.run_turn()
+            assert fleet.instances() == before
 
 
 def test_instances_stay_unchanged_while_their_attribute_has_too_many_values(fleet: CheckedFleet):

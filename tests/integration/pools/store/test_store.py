@@ -84,7 +84,7 @@ def test_hosts_in_maintenance_are_not_available_until_it_ends(zookeeper, session
 
 @contextmanager
 def late_watches(session):
-    """Let the watches of a session be called only when somebody waits for them, or at the end."""
+    """Let the watches of a session be called only when a thread waits for them, or at the end."""
     goes_on, settle = threading.Event(), session.settle_watches
     session._client.handler.dispatch_callback(Callback("watch", goes_on.wait, ()))
 
