@@ -21,7 +21,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.sandbox.processes import BackgroundProcess, Deadline, slowdown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.sandbox.layout import Layout
 
@@ -334,14 +334,16 @@ def _port_of(directory: Path) -> int:
     return int(ports[0]) if ports else 0
 
 
-def free_port() -> int:
-    """Return an unused port of the loopback interface.
+def free_port(given: Collection[int] = ()) -> int:
+    """Return an unused port of the loopback interface that is not ``given`` already.
 
     The port is outside the range for outgoing connections. Otherwise a client of a stopped server could occupy the
     server's port, or connect to itself.
     """
     for _ in range(_PORT_ATTEMPTS):
         port = secrets.choice(_PORTS)
+        if port in given:
+            continue
         try:
             with socket.socket() as probe:
                 probe.bind((_LOOPBACK, port))
@@ -353,10 +355,10 @@ def free_port() -> int:
 
 def free_ports(count: int) -> list[int]:
     """Return different unused ports of the loopback interface, as ``free_port`` does."""
-    ports: set[int] = set()
-    while len(ports) < count:
-        ports.add(free_port())
-    return [*ports]
+    ports: list[int] = []
+    for _ in range(count):
+        ports.append(free_port(ports))
+    return ports
 
 
 def ensemble_addresses(count: int) -> dict[int, str]:

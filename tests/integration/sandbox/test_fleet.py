@@ -21,7 +21,7 @@ def taken(monkeypatch):
 def test_a_server_whose_port_was_taken_meanwhile_gets_another_port(tmp_path, taken, monkeypatch):
     free = zookeeper.free_port
     ports = iter([taken])
-    monkeypatch.setattr(zookeeper, "free_port", lambda: next(ports, None) or free())
+    monkeypatch.setattr(zookeeper, "free_port", lambda given: next(ports, None) or free(given))
     layout = Layout(tmp_path)
     result = start_ensemble(layout, 1)
     (server,) = servers(layout, result)
@@ -31,7 +31,7 @@ def test_a_server_whose_port_was_taken_meanwhile_gets_another_port(tmp_path, tak
 
 
 def test_without_a_free_port_the_error_has_the_servers_log(tmp_path, taken, monkeypatch):
-    monkeypatch.setattr(zookeeper, "free_port", lambda: taken)
+    monkeypatch.setattr(zookeeper, "free_port", lambda _: taken)
     with pytest.raises(ProgramError, match=f"ZooKeeper cannot listen on 127.0.0.1:{taken}"):
         start_ensemble(Layout(tmp_path), 1)
 

@@ -253,8 +253,9 @@ def test_a_lock_is_lost_if_its_contender_is_deleted_by_hand(session, other):
 
 def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy, other):
     other.ensure(PATH)
-    with Session(through(proxy, zookeeper), call_timeout=1) as session:
+    with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
+        session.call_timeout = 1
         send = session.begin_enqueue
 
         def lose_the_answer(path, data):
@@ -297,9 +298,10 @@ def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
 
 
 def test_a_release_without_a_server_takes_effect_as_soon_as_a_server_answers(zookeeper, proxy, other):
-    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
         assert mine.try_acquire()
+        session.call_timeout = 0.5
         proxy.cut()
         mine.release()
         with pytest.raises(LockLostError):
@@ -309,9 +311,10 @@ def test_a_release_without_a_server_takes_effect_as_soon_as_a_server_answers(zoo
 
 
 def test_an_unanswered_check_is_an_error(zookeeper, proxy):
-    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
         assert mine.try_acquire()
+        session.call_timeout = 0.5
         proxy.freeze()
         with pytest.raises(UnreachableError):
             mine.check()

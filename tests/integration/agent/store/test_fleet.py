@@ -605,12 +605,13 @@ def test_an_update_overwrites_concurrent_changes_of_the_node(fleet, session, cli
 
 
 def test_an_update_whose_answer_was_lost_is_repeated_on_the_same_node(zookeeper, proxy, client):
-    with Session(through(proxy, zookeeper), call_timeout=1) as session:
+    with Session(through(proxy, zookeeper)) as session:
         fleet = ZooKeeperFleet(session)
         fleet.register(HOST)
         fleet.update_host(HOST)
         before = session.get("/hosts/1")
         written = replace(HOST, step="deploy /a 0")
+        session.call_timeout = 1
         proxy.lose(requests=False)
         with pytest.raises(UnreachableError):
             fleet.update_host(written)

@@ -282,10 +282,11 @@ def test_a_late_release_keeps_the_next_holders_record(session, other, client):
 
 
 def test_a_record_whose_removal_was_not_answered_is_removed_later(zookeeper, proxy, client):
-    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
         assert mine.try_acquire()
         mine.begin("deploy")
+        session.call_timeout = 0.5
         proxy.cut()
         mine.release()
         proxy.heal()
@@ -643,10 +644,11 @@ def test_a_lock_without_work_is_released_also_if_its_agent_has_to_end(session, c
 
 
 def test_without_zookeeper_the_lock_delay_protects_the_step_that_was_cut_off(zookeeper, proxy, client):
-    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
         assert mine.try_acquire()
         mine.begin("deploy")
+        session.call_timeout = 0.5
         proxy.cut()
         mine.keep()
         proxy.heal()

@@ -266,11 +266,11 @@ def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
     with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
         form = follow(browser, browser.get("/?state=failed"), "Stop")
         done = submit(browser, form, "Stop the fleet", {"reason": "web loses <sessions>"})
+        wait_until(lambda: "ann stopped the fleet" in browser.get("/").text, "the page shows the stop")
         page = browser.get("/")
         away = submit(browser, browser.get("/acts/resume?back=//evil.example.com"), "Resume the fleet")
 
     assert (done.status_code, done.headers["location"]) == (303, "/?state=failed")
-    assert "ann stopped the fleet" in page.text
     assert "web loses &lt;sessions&gt;" in page.text
     assert away.headers["location"] == "/"
 

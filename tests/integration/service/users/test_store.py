@@ -141,9 +141,10 @@ def test_reading_a_user_again_costs_no_request_and_is_fresh(service, other_servi
 
 def test_a_cached_user_is_not_trusted_without_a_connection(zookeeper, proxy, service_with, other_service):
     other_service.users.add(ALICE, ACT)
-    with Session(through(proxy, zookeeper), call_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper)) as session:
         users = service_with(session).users
         assert users.user("alice") is not None
+        session.call_timeout = 0.5
         proxy.cut()
         wait_until(lambda: not session.connected, "the connection is lost")
         with pytest.raises(UnreachableError):
