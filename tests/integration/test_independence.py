@@ -124,7 +124,8 @@ def test_a_copy_without_a_feature_is_imported_and_composed(tmp_path, feature):
 def test_without_all_features_the_frames_pass_their_tests(tmp_path):
     run = copy_without(tmp_path / "copy", *FEATURES)
     folders = [f"tests/unit/{frame}" for frame in FRAMES if (PROJECT / "tests/unit" / frame).is_dir()]
-    run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *folders)
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not all_features"]
+    run(sys.executable, "-m", "pytest", *options, *folders)
 
 
 def test_settings_lose_the_modules_of_a_feature_and_keep_all_others():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -71,9 +72,18 @@ def check_answer(response: httpx.Response) -> None:
 DESCRIBED = {"response": [check_answer]}
 
 
-@cache
+#: FastAPI silences warnings while it makes a description, which works in one thread at a time.
+_ONE_THREAD = threading.Lock()
+
+
 def _description() -> Any:
     """Return the description of the API, in which no object has keys that are not described."""
+    with _ONE_THREAD:
+        return _strict_description()
+
+
+@cache
+def _strict_description() -> Any:
     description = api_description()
     for name, schema in description["components"]["schemas"].items():
         if "properties" in schema and name not in _OPEN:

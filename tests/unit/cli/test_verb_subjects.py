@@ -9,6 +9,7 @@ from support.commands import invoke
 from zkdeployment.programs.verbs import VERBS, program
 
 
+@pytest.mark.all_features
 def test_the_list_of_verbs_begins_with_those_that_show_the_fleet():
     text = invoke("--help").stdout
     headings = re.findall(r"^([A-Z][a-z ,]+):$", text, re.MULTILINE)
