@@ -24,14 +24,14 @@ from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.bench_watches import watching
 from benchmarks.fleets import FleetRepository, host_name, make_syncer
 from benchmarks.results import Result, Scale, middle, seconds
-from support.zookeeper import connected
+from support.zookeeper import connected, ensemble_addresses
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.host import Identity
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import SandboxDescription, numbered
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, ensemble_addresses, find_installation
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.sandbox.zookeeper import servers as servers_of
 from zkdeployment.zookeeper.session import Session
 

@@ -14,7 +14,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from support.proxy import Proxy
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_ports
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -165,3 +165,9 @@ def write_node(client: KazooClient, path: str, properties: object, *, ephemeral:
         client.set(path, data)
     else:
         client.create(path, data, ephemeral=ephemeral, makepath=True)
+
+
+def ensemble_addresses(count: int) -> dict[int, str]:
+    """Return the addresses of the servers of an ensemble, by number, each with the ports for the other servers."""
+    ports = free_ports(2 * count)
+    return {number: f"127.0.0.1:{ports.pop()}:{ports.pop()}" for number in range(1, count + 1)}

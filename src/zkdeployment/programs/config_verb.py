@@ -68,10 +68,8 @@ def check(config: Path, output: str) -> None:
             echo(f"[{section}]")
             for key, value in values.items():
                 echo(f"{key} = {_text(value)}".rstrip())
-    for problem in (
-        *publishers,
-        *_problems(settings, config),
-    ):  # after the settings, which fill more than a screen
+    # The settings fill more than a screen, so the warnings come last.
+    for problem in (*publishers, *_problems(settings, config)):
         echo(f"warning: {problem}", err=True)
 
 

@@ -111,7 +111,7 @@ class MetricsServer:
             fields["time"] = f"{at:.3f}"
         sample = _sample(self._post(urlencode(fields).encode()))
         away = abs(time.time() - sample.time)
-        if at is None and not away <= _OLDEST:  # a time may be no number
+        if at is None and not away <= _OLDEST:  # also if the time is NaN
             raise NoDataError(f"the answer is of another time: {away:.0f} s away from now")
         return sample
 

@@ -129,7 +129,8 @@ class HostRegistry:
         is_due = not 0 <= now - self._read_at < _KEPT  # a clock that was set back renews the copies, too
         known = {} if is_due else self._hosts
         new = self.read(name for name in names if name not in known)
-        self._read_at = now if is_due else self._read_at
+        if is_due:
+            self._read_at = now
         gone = self.left_at.keys() | self._hosts.keys()
         self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}
         gone -= self._hosts.keys()

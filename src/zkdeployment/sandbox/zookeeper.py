@@ -361,12 +361,6 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def ensemble_addresses(count: int) -> dict[int, str]:
-    """Return the addresses of the servers of an ensemble, by number, each with the ports for the other servers."""
-    ports = free_ports(2 * count)
-    return {number: f"{_LOOPBACK}:{ports.pop()}:{ports.pop()}" for number in range(1, count + 1)}
-
-
 _ATTEMPTS = 3
 
 

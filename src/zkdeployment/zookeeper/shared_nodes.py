@@ -148,8 +148,10 @@ class FollowedNodes(NodeCopies):
             if read not in self._values or self._values[read] != value:
                 self._changed.add(read)
                 self._values[read] = value
-                if not read.children:
-                    (self._missing.add if value is None else self._missing.discard)(read.path)
+                if value is None:
+                    self._missing.add(read.path)
+                else:
+                    self._missing.discard(read.path)
 
     def _note(self, event: Any) -> None:
         """Record the event of a watch; kazoo calls this method on its thread."""
@@ -187,10 +189,6 @@ class DecodedNodes:
     def children(self, path: str) -> Sequence[str]:
         """Return the sorted names of a node's children."""
         return self._nodes.children(path)
-
-    def existing(self, path: str) -> frozenset[str]:
-        """Return the names of a node's children, without those that were removed after the list had been read."""
-        return self._nodes.existing(path)
 
     def forget(self) -> None:
         """Drop the values of nodes that are no longer followed."""

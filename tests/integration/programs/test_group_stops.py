@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -142,21 +141,6 @@ class Site:
 @pytest.fixture
 def site(fleet: Fleet, publishing: Publishing) -> Site:
     return Site(fleet, publishing)
-
-
-@contextmanager
-def coordinating(zookeeper: str) -> Iterator[CoordinatedFleet]:
-    """Run a coordinator."""
-    with Session(zookeeper) as session:
-        fleet = CoordinatedFleet(zookeeper, session)
-        with fleet.coordinator(live=True) as daemon:
-            thread = threading.Thread(target=daemon.coordinator.run)
-            thread.start()
-            try:
-                yield fleet
-            finally:
-                daemon.control.stop()
-                thread.join(60)
 
 
 def versions(host: AgentHost) -> dict[str, str]:
@@ -358,7 +342,8 @@ def test_a_rollout_continues_over_a_stopped_group_and_its_hosts_run_the_steps_af
         for host in (site.h1, site.h2):
             stack.enter_context(host.agent())
         revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy)
-        with coordinating(zookeeper):
+        session = stack.enter_context(Session(zookeeper))
+        with CoordinatedFleet(zookeeper, session).coordinating():
             wait_for_versions([site.h1, site.h2], revision)
             assert site.calls(site.h2) == called("/b/web 0", host="h2")
             (site.h1.root / "fail").unlink()
@@ -399,7 +384,7 @@ def test_a_publication_of_documents_alone_lets_a_host_run_the_steps_that_it_lack
     strategy = canary_first({"node_names": ["h1"]})
     site.deploy()
     site.h1.fail("/z/one 0")
-    with coordinating(zookeeper) as fleet:
+    with Session(zookeeper) as session, (fleet := CoordinatedFleet(zookeeper, session)).coordinating():
         with site.h1.agent(), site.h2.agent():
             revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy)
             wait_for_versions([site.h1, site.h2], revision)

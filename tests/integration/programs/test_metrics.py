@@ -264,14 +264,8 @@ def test_a_coordinator_without_zookeeper_does_not_report_the_lead(
 
     with Session(zookeeper) as session:
         fleet = CoordinatedFleet(zookeeper, session)
-        with fleet.coordinator(live=True, connect=connect, metrics=file) as daemon:
-            thread = threading.Thread(target=daemon.coordinator.run)
-            thread.start()
-            try:
-                wait_until(shows(file, coordinator_leads=1), "it leads")
-                cut.set()
-                wait_until(shows(file, coordinator_leads=0), "it does not know any more")
-                assert read_metrics(file.read_text())["coordinator_looks_total"][("zookeeper-unreachable",)] > 0
-            finally:
-                daemon.control.stop()
-                thread.join()
+        with fleet.coordinating(connect=connect, metrics=file):
+            wait_until(shows(file, coordinator_leads=1), "it leads")
+            cut.set()
+            wait_until(shows(file, coordinator_leads=0), "it does not know any more")
+            assert read_metrics(file.read_text())["coordinator_looks_total"][("zookeeper-unreachable",)] > 0

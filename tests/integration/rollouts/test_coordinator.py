@@ -648,7 +648,7 @@ class TestLead:
             try:
                 wait_until(lambda: read_leader(fleet.session) == "one", "it leads")
                 fleet.publish("r1", ALL_HOSTS)
-                wait_until(lambda: fleet.session.get(paths.ROLLOUTS) is not None, "it begins")
+                wait_until(lambda: read_state(fleet.session) is not None, "it begins")
 
                 def is_over():
                     fleet.work()

@@ -8,12 +8,11 @@ import socket
 
 import pytest
 
-from support.zookeeper import connected
+from support.zookeeper import connected, ensemble_addresses
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.sandbox.zookeeper import (
     ZooKeeperInstallation,
     ZooKeeperServer,
-    ensemble_addresses,
     find_installation,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -179,6 +180,18 @@ class CoordinatedFleet:
                 criteria=criteria,
             )
             yield CoordinatorHandle(Coordinator(store, adapters, recovery), store, control)
+
+    @contextmanager
+    def coordinating(self, **options: Any) -> Iterator[None]:
+        """Run a live coordinator on a thread; ``options`` are those of ``coordinator``."""
+        with self.coordinator(live=True, **options) as daemon:
+            thread = threading.Thread(target=daemon.coordinator.run)
+            thread.start()
+            try:
+                yield
+            finally:
+                daemon.control.stop()
+                thread.join(60)
 
     def wait(self, coordinator: Coordinator, seconds: float) -> None:
         """Advance the clock, with a coordinator cycle every 15 seconds; hosts execute nothing."""

@@ -9,8 +9,8 @@ import pytest
 
 from support.agents import AgentHost, Fleet, put_script
 from support.waiting import wait_until
-from support.zookeeper import connected
-from zkdeployment.sandbox.zookeeper import ZooKeeperServer, ensemble_addresses, find_installation
+from support.zookeeper import connected, ensemble_addresses
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -113,22 +112,14 @@ def test_with_a_strategy_a_host_waits_for_its_group_before_it_undeploys_a_pruned
         session = stack.enter_context(Session(zookeeper))
         site.publishing.push(site.both, strategy_yaml=strategy)
         site.publishing.sync(force=True)
-        with CoordinatedFleet(zookeeper, session).coordinator(live=True) as daemon:
-            thread = threading.Thread(target=daemon.coordinator.run)
-            thread.start()
+        with CoordinatedFleet(zookeeper, session).coordinating():
             wait_for_versions([h1, h2], site.publishing.version)
             revision = site.remove_file(strategy_yaml=strategy)
             wait_for_versions([h1, h2], revision)
-            daemon.control.stop()
-            thread.join(60)
         site.prune()
         wait_until(lambda: str(h1.node.get("step", "")).startswith("waits to prepare"), "the host waits")
         assert h1.node["version"] is None
         assert len(h1.markers) == 2
-        with CoordinatedFleet(zookeeper, session).coordinator(live=True) as daemon:
-            thread = threading.Thread(target=daemon.coordinator.run)
-            thread.start()
+        with CoordinatedFleet(zookeeper, session).coordinating():
             wait_for_versions([h1, h2], revision)
-            daemon.control.stop()
-            thread.join(60)
     assert h1.markers == ["kept:app.0.deployed"]

@@ -1,7 +1,6 @@
 """The order between services: a real syncer, real agents, real scripts, and a real ZooKeeper."""
 
 import contextlib
-import threading
 
 import pytest
 
@@ -253,11 +252,7 @@ def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_thei
         wait_until(lambda: all(host.node for host in hosts), "all are registered")
         wait_for_versions(hosts, shop.publish(db="h4"))
         session = stack.enter_context(Session(zookeeper))
-        coordinator = stack.enter_context(CoordinatedFleet(zookeeper, session).coordinator(live=True))
-        thread = threading.Thread(target=coordinator.coordinator.run)
-        stack.callback(thread.join, 60)
-        stack.callback(coordinator.control.stop)
-        thread.start()
+        stack.enter_context(CoordinatedFleet(zookeeper, session).coordinating())
         failing = hosts[0].fail("/shop/db 0")
         revision = shop.publish(strategy=STRATEGY, db="h1", web="h2", mail="h3")
         rollouts = ZooKeeperFleetReader(session)

@@ -234,12 +234,18 @@ def test_no_other_host_begins_while_one_reboots(fleet):
             second.boot("boot-9")
 
 
-def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
+def machine_that_is_gone(fleet):
+    """Return h1, whose machine does not come back from its reboot."""
     machine = Machine(fleet, "h1")
     wanted(fleet, NEW, "h1", reboot_timeout=60)
     fleet.set_version("r1")
     with machine.reaching_its_reboot():
         pass
+    return machine
+
+
+def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
+    machine = machine_that_is_gone(fleet)
     with Session(fleet.connection) as session:
         assert expire_reboots(session, time.time()) == ()
         (record,) = read_reboots(session)
@@ -263,11 +269,7 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
 
 
 def test_a_host_in_maintenance_that_does_not_come_back_does_not_fail(fleet):
-    machine = Machine(fleet, "h1")
-    wanted(fleet, NEW, "h1", reboot_timeout=60)
-    fleet.set_version("r1")
-    with machine.reaching_its_reboot():
-        pass
+    machine_that_is_gone(fleet)
     now = time.time()
     with Session(fleet.connection) as session:
         (record,) = read_reboots(session)

@@ -153,7 +153,7 @@ def test_no_instance_is_undeployed_while_ever_more_hosts_register_or_leave(
     with fleet.daemon() as daemon:
         daemon.run_turn()
         before = fleet.instances()
-        daemon.run_turn()
+        daemon.run_turn()  # no inventory is awaited any more
         for change in (leave, lambda: fleet.report("web", hosts=["h1"])):
             change()
             with monkeypatch.context() as patch:
