@@ -125,6 +125,10 @@ class SourceError(ZkdeploymentError):
     """The tree's repository cannot be read."""
 
 
+class RevisionError(SourceError):
+    """The files or the signature of a revision are not acceptable."""
+
+
 class UnknownRevisionError(SourceError):
     """The repository has no branch or commit of this name."""
 

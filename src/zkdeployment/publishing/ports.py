@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.base.act import sanitize
-from zkdeployment.base.errors import SourceError
+from zkdeployment.base.errors import RevisionError
 from zkdeployment.base.source_files import MOST_BYTES_OF_A_FILE, SourceFile, is_tree_file
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TreeSource(Protocol):
         """Read the tree files and rollout documents in the top directory of a revision, sorted by name.
 
         Rollout documents are the YAML files that mention a schema of rollouts; other YAML files are not read
-        further. If signatures are required, a revision without a valid signature raises ``SourceError``.
+        further. If signatures are required, a revision without a valid signature raises ``RevisionError``.
         """
 
     def origin(self, revision: Revision) -> Origin:
@@ -83,33 +83,33 @@ _LONGEST = 300
 
 
 def check_entry(name: str, tree: str, kind: str = "") -> None:
-    """Raise ``SourceError`` unless an entry at the top of a tree can be a tree file.
+    """Raise ``RevisionError`` unless an entry at the top of a tree can be a tree file.
 
     ``tree`` names the tree in messages. ``kind`` is what the entry is if it is no plain file; bytes of its name
     that are not UTF-8 are kept in ``name``.
     """
     raw_name = name.encode("utf-8", "surrogateescape")
     if raw_name.decode("utf-8", "replace") != name:
-        raise SourceError(f"{tree}: the name of {raw_name!r} is not UTF-8")
+        raise RevisionError(f"{tree}: the name of {raw_name!r} is not UTF-8")
     if not name.isprintable():
-        raise SourceError(f"{tree}: the name of {name!a} has characters that cannot be printed")
+        raise RevisionError(f"{tree}: the name of {name!a} has characters that cannot be printed")
     if kind:
-        raise SourceError(f"{name} of {tree} is {kind}; a tree file has to be a plain file")
+        raise RevisionError(f"{name} of {tree} is {kind}; a tree file has to be a plain file")
 
 
 def check_limits(sizes: Mapping[str, int], revision: str) -> None:
-    """Raise ``SourceError`` if files of these sizes (bytes by name) exceed a limit or include no tree file."""
+    """Raise ``RevisionError`` if files of these sizes (bytes by name) exceed a limit or include no tree file."""
     if not any(map(is_tree_file, sizes)):
-        raise SourceError(f"revision {revision} has no tree files (*.zk) at its top")
+        raise RevisionError(f"revision {revision} has no tree files (*.zk) at its top")
     if len(sizes) > MOST_FILES:
-        raise SourceError(f"revision {revision} has {len(sizes)} tree files; {MOST_FILES} are allowed")
+        raise RevisionError(f"revision {revision} has {len(sizes)} tree files; {MOST_FILES} are allowed")
     for name, size in sizes.items():
         if size > MOST_BYTES_OF_A_FILE:
-            raise SourceError(
+            raise RevisionError(
                 f"{name} of revision {revision} has {size} bytes; {MOST_BYTES_OF_A_FILE} are allowed"
             )
     if sum(sizes.values()) > MOST_BYTES:
-        raise SourceError(f"the tree files of revision {revision} have more than {MOST_BYTES} bytes")
+        raise RevisionError(f"the tree files of revision {revision} have more than {MOST_BYTES} bytes")
 
 
 def shorten(text: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from support.certificates import CERTIFICATES
 from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
+from support.web.servers import silent_server
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ServiceError, TreeError
 from zkdeployment.config.settings import load
@@ -230,6 +231,24 @@ def test_a_service_without_a_repository_tries_nothing(zookeeper: str, publishing
         fleet = Fleet(service, publishing, tmp_path)
         with pytest.raises(ServiceError, match=r"status 409: the service knows no repository"):
             fleet.dry_run("1" * 40)
+
+
+def test_a_dry_run_is_not_answered_while_the_git_server_hangs(
+    zookeeper: str,
+    configured: Callable[..., Path],
+    publishing: Publishing,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    commit = publishing.push(tree("1.0"))
+    publishing.sync()
+    monkeypatch.setattr("zkdeployment.programs.syncer._DRY_RUN_TIMEOUT", 0.5)
+    with silent_server() as port:
+        settings = load(configured(), host=False, sync={"url": f"git://127.0.0.1:{port}/tree"})
+        with running_service(zookeeper, repository=settings) as service:
+            fleet = Fleet(service, publishing, tmp_path)
+            with pytest.raises(ServiceError, match=r"status 503: git ls-remote did not end within 0\.5 s"):
+                fleet.dry_run(commit)
 
 
 def test_packages_that_no_repository_of_the_fleet_has_refuse_a_commit(

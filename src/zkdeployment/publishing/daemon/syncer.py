@@ -20,9 +20,9 @@ from zkdeployment.base.errors import (
     LockHeldError,
     NotConvergedError,
     RefusedError,
+    RevisionError,
     SourceError,
     TreeError,
-    UnknownRevisionError,
     ZkdeploymentError,
     without_secrets,
 )
@@ -309,7 +309,7 @@ class RefusalRecorder:
 def is_refusal(error: ZkdeploymentError) -> bool:
     """Whether an error means that the tip itself is not acceptable, rather than the state of the fleet."""
     # The subclasses of RefusedError are about the fleet: all stop, not converged, the lock, the store.
-    return type(error) is RefusedError or (isinstance(error, TreeError | SourceError) and not error.retry_helps)
+    return type(error) is RefusedError or isinstance(error, TreeError | RevisionError)
 
 
 def _problems(error: ZkdeploymentError) -> tuple[str, ...]:
@@ -457,8 +457,6 @@ class Syncer:
         """
         try:
             self.preview(SyncOptions(force=True), revision)
-        except UnknownRevisionError:
-            raise
         except ZkdeploymentError as error:
             if not is_refusal(error):
                 raise

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from zkdeployment.base.errors import NotConvergedError, RefusedError, TreeError
+from zkdeployment.base.errors import NotConvergedError, RefusedError, SourceError, TreeError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import GuardOverrides, Refusal
+from zkdeployment.publishing.sources.git.command import GitTimeoutError
+from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.requests import BYTES_LIMIT, REFUSALS_LIMIT, write_refusal
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
+    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
@@ -77,6 +80,33 @@ def test_a_guards_refusal_is_recorded_and_withdrawn_when_an_operator_overrides_i
     assert "it would end 9 of 10 deployments" in refusals(publishing)[tip][0]
     publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
     assert snapshot(publishing).refusal is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        GitTimeoutError("git log did not end within 300 s and was stopped"),
+        SourceError("no access to the repository"),
+    ],
+)
+def test_a_tip_that_cannot_be_read_is_not_refused(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch, error: SourceError
+):
+    def fail(_source: GitSource, _revision: Revision) -> NoReturn:
+        raise error
+
+    publishing.push(TREE)
+    monkeypatch.setattr(GitSource, "files", fail)
+    with pytest.raises(SourceError, match=str(error)):
+        publishing.sync()
+    assert refusals(publishing) == {}
+
+
+def test_a_tip_without_tree_files_is_refused(publishing: Publishing):
+    tip = publishing.repository.commit({"README": "a tree will follow\n"})
+    with pytest.raises(SourceError):
+        publishing.sync()
+    assert refusals(publishing) == {tip: (f"revision {tip} has no tree files (*.zk) at its top",)}
 
 
 def test_a_bounded_number_of_refusals_is_kept(publishing: Publishing):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import seconds_ahead
-from zkdeployment.base.errors import ProgramError, SourceError
+from zkdeployment.base.errors import ProgramError, RevisionError, SourceError
 from zkdeployment.base.machine import process
 from zkdeployment.publishing.ports import shorten
 from zkdeployment.publishing.sources.git.command import Git, failure_cause
@@ -40,9 +40,9 @@ _GPG_CONFIGURATION = "trust-model always\nno-autostart\nno-auto-key-retrieve\n"
 def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: float) -> str:
     """Return the name and the fingerprint of the key that signed a commit.
 
-    Raises ``SourceError`` unless the key is one of ``allowed_signers``: a file of SSH keys in ssh-keygen's format,
-    or of OpenPGP keys as ``gpg --export`` writes them. ``git`` has to run alone. ``now`` is in seconds since the
-    epoch.
+    Raises ``RevisionError`` unless the key is one of ``allowed_signers``: a file of SSH keys in ssh-keygen's
+    format, or of OpenPGP keys as ``gpg --export`` writes them. ``git`` has to run alone. ``now`` is in seconds
+    since the epoch.
     """
     try:
         keys = allowed_signers.read_bytes()
@@ -61,9 +61,9 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
         reason = _VERDICTS.get(verdict, f"its signature cannot be verified: {failure_cause(verified.messages)}")
         if verdict == "N":
             reason = f"it has no {'OpenPGP' if openpgp else 'SSH'} signature"
-        raise SourceError(f"{refusal}: {reason} (allowed-signers is {allowed_signers})")
+        raise RevisionError(f"{refusal}: {reason} (allowed-signers is {allowed_signers})")
     if ahead := seconds_ahead(int(date), now):
-        raise SourceError(f"{refusal}: its date is {ahead:.0f} s in the future")
+        raise RevisionError(f"{refusal}: its date is {ahead:.0f} s in the future")
     return f"{shorten(name.strip())} {fingerprint}"
 
 
