@@ -269,6 +269,7 @@ class AgentCycle:
         supervision = DrainSupervision(
             self._reporting, mandate, None, published=published, lease=self.lease, disturbed=self._is_disturbed
         )
+        self._may_be_queued = self._reporting.host.identity.role is not None
         with bound(revision=mandate.revision):
             is_drained = drain_host(self._reporting, supervision)
         return CycleEvent.HOST_IN_MAINTENANCE if is_drained else CycleEvent.STEP_FAILED

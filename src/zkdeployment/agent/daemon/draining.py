@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.agent.steps.awaiting_steps import RoleLockHold
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 
 
 class DrainSupervision(Supervision):
-    """Permits the steps of a drain while other hosts have the services, besides all conditions of a deployment."""
+    """Permits the steps of a drain while other hosts have the services, besides all conditions of a deployment.
 
+    ``role`` is the role of the host if that has a controller, and ``role_lock`` the hold of its lock.
+    """
+
+    role: str | None = None
+    role_lock: RoleLockHold | None = None
     _drain = Drain()
     _own: Mapping[str, int] = MappingProxyType({})
 
@@ -44,12 +51,17 @@ class DrainSupervision(Supervision):
                 read_groups(adapters.session, services),
                 adapters.fleet.stopped_groups(),
             )
+            if self._drain.plan.steps and identity.role is not None:
+                controller = adapters.fleet.wanted(identity, self.revision).controller
+                self.role = None if controller is None else controller.role
             self.groups.begin(self._drain.plan)
         return self._drain
 
     def begin_locked(self, step: Step, lock: ZooKeeperServiceLock) -> None:
         """Begin a step as a deployment does, unless the maintenance has ended meanwhile."""
         self.check()  # a maintenance that ends by itself changes nothing in ZooKeeper
+        if self.role_lock is not None:
+            self.role_lock.check()
         super().begin_locked(step, lock)
 
     def conditions(self, step: Step) -> Mapping[str, int]:
@@ -92,7 +104,12 @@ def _undeploy(reporting: HostReporting, supervision: DrainSupervision, drain: Dr
     executor = Executor(reporting.adapters, reporting.host.identity, supervision, plan)
     try:
         executor.prepare(rehearse=False)
-        executor.execute()
+        with contextlib.ExitStack() as held:
+            if supervision.role is not None:  # the other hosts of the role hold no locks of services
+                held.enter_context(supervision.reporting("role lock"))
+                supervision.role_lock = executor.role_lock(supervision.role)
+                held.enter_context(supervision.role_lock.held())
+            executor.execute()
     except (ConflictError, UnreachableError):
         reporting.deployment.abandon()
         reporting.inventory.publish()

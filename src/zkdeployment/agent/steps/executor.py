@@ -180,7 +180,7 @@ class Executor:
         self._supervisor.hand_on_work(self._under_service_locks())
         if controller is not None:
             with self._supervisor.reporting("role lock"):
-                self._role_lock_hold = RoleLockHold(controller.role, self._runner)
+                self._role_lock_hold = self.role_lock(controller.role)
         for step in self._plan.steps:
             if isinstance(step, CheckOut):
                 self._runner.fetch(step)
@@ -213,6 +213,10 @@ class Executor:
             self._run_under_service_locks(steps[first:])
         else:
             self._run_under_role_lock(steps[first:], self._role_lock_hold)
+
+    def role_lock(self, role: str) -> RoleLockHold:
+        """Return the hold of a role's lock for this plan; raises ``TreeError`` if its lock node is missing."""
+        return RoleLockHold(role, self._runner)
 
     def _under_service_locks(self) -> list[Deployment]:
         """Return the plan's deployments under locks of services that come before the wait for another lock."""

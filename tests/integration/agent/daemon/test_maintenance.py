@@ -281,6 +281,34 @@ def test_a_failed_undeployment_stops_the_fleet_and_the_drain_continues_after_a_r
         h2.wait_for_version(first)
 
 
+def test_a_drained_host_and_a_host_that_deploys_do_not_act_at_once_under_a_roles_controller(fleet: Fleet, run):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/shop/db", "foo", "1.0", web=1)
+    fleet.set_version("r1")
+    h1, h2, h3 = hosts = [fleet.host(name, role="web") for name in ("h1", "h2", "h3")]
+    with h1.agent(), h2.agent(), h3.agent():
+        wait_for_versions(hosts, "r1")
+    fleet.journal.unlink()
+    fleet.set_version("r2")
+    block = h2.block()
+    with h3.agent():
+        h3.wait_for_version("r2")
+        with h2.agent(), h1.agent():
+            wait_until(lambda: fleet.calls()[-1] == "h2 start starting-deployments /roles/web", "h2 begins")
+            assert run("cordon", "h1", "--drain", "--reason", "new kernel")[0] == 0
+
+            def waits_to_undeploy() -> bool:
+                node = h1.node
+                return node.get("steps") == [0, 1] and "wait for the lock of role web" in node.get("step", "")
+
+            wait_until(waits_to_undeploy, "h1 waits with its only step")
+            block.unlink()
+            h2.wait_for_version("r2")
+            wait_until(lambda: fleet.get("/zkdeployment/maintenance/h1").get("kept") == {}, "the host is drained")
+    assert fleet.calls()[-3:] == ["h2 end ending-deployments /roles/web", *called("-u /shop/db 0")]
+    assert fleet.requests("web") == []
+
+
 @pytest.mark.parametrize(
     "point",
     [
