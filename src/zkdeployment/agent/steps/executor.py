@@ -161,6 +161,7 @@ class Executor:
             supervisor.basis,
             identity,
             part=lambda: None if supervisor.gate is None else supervisor.gate.part,
+            alone=supervisor.lease.is_leasable,
             retry=supervisor.retry_midway,
             await_end=supervisor.await_end,
         )

@@ -34,7 +34,8 @@ _PAUSE = 5.0
 class HostReboots:
     """Reboots the host ``identity`` for steps of the publication of ``basis``.
 
-    ``part`` returns the part of the rollout that judges failures. ``retry`` repeats a call until ZooKeeper
+    ``part`` returns the part of the rollout that judges failures. Without it, a failure concerns the host
+    ``alone``, or stops the fleet. ``retry`` repeats a call until ZooKeeper
     answers. ``await_end`` waits some seconds, and raises ``ShutdownError`` when this process is asked to end.
     """
 
@@ -45,6 +46,7 @@ class HostReboots:
         identity: Identity,
         *,
         part: Callable[[], RolloutPart | None],
+        alone: bool,
         retry: Callable[[Callable[[], None], str], None],
         await_end: Callable[[float], None],
     ) -> None:
@@ -52,6 +54,7 @@ class HostReboots:
         self._basis = basis
         self._identity = identity
         self._part = part
+        self._alone = alone
         self._retry = retry
         self._await_end = await_end
 
@@ -112,6 +115,7 @@ class HostReboots:
             count=count,
             rollout=None if part is None else part.rollout,
             phase=None if part is None else part.phase.value,
+            alone=self._alone,
         )
         with failpoints("record-reboot"):
             system.save(state.rebooting(record))

@@ -37,8 +37,8 @@ class RebootRecord(Record):
     ``step`` is the step of ``revision`` that needs the reboot; ``path`` and ``number`` name its deployment, and
     ``sequence`` the publication. ``boot_id`` is that of the kernel before the reboot. ``since`` and ``deadline``
     are in seconds since the epoch. ``count`` is the number of reboots that were begun for the step. ``rollout``
-    and ``phase`` name the part of a rollout that judges the failure; without them the failure stops the fleet.
-    ``expired`` means that the failure is reported.
+    and ``phase`` name the part of a rollout that judges the failure; without them the failure stops the fleet,
+    unless it concerns the host ``alone``, which can be leased. ``expired`` means that the failure is reported.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -55,6 +55,7 @@ class RebootRecord(Record):
     count: int = 1
     rollout: Annotated[str | None, OMITTED] = None
     phase: Annotated[str | None, OMITTED] = None
+    alone: Annotated[bool, OMITTED] = False
     expired: Annotated[bool, OMITTED] = False
 
     def __str__(self) -> str:

@@ -74,8 +74,9 @@ def remove_reboot(session: Session, host_id: str) -> None:
 def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
     """Report each host that did not come back in time as failed, and return the records of these reboots.
 
-    The failure stops the fleet, or is reported to the rollout that permitted the step. If the fleet no longer has
-    the publication, or the host is in maintenance, the record is only marked.
+    The failure stops the fleet, is reported to the rollout that permitted the step, or concerns only a host that
+    can be leased. If the fleet no longer has the publication, or the host is in maintenance, the record is only
+    marked.
     """
     due = [record for record in read_reboots(session) if record.is_due(now)]
     expired = []
@@ -104,6 +105,8 @@ def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operat
         if above is not None:
             reporting = [Create(report, encode_report(PhaseReport(now, stop.reason)))] if former is None else []
             return [marking, *reporting, *result]
+    if record.alone:
+        return [marking, *result]
     is_stopped = cluster.version is None and cluster.mandate(record.host_id) is None
     stopping = Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
     return [marking, stopping, *recording_stop(session, stop), *result]

@@ -268,6 +268,20 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
     assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
+def test_a_host_that_can_be_leased_and_does_not_come_back_does_not_stop_the_fleet(fleet):
+    machine = Machine(fleet, "h1", role="lease:spare")
+    wanted(fleet, NEW, "spare", reboot_timeout=60)
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    with Session(fleet.connection) as session:
+        (record,) = read_reboots(session)
+        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert read_reboots(session) == (replace(record, expired=True),)
+        assert read_stops(session) == ()
+    assert fleet.version == "r1"
+
+
 def test_a_host_in_maintenance_that_does_not_come_back_does_not_fail(fleet):
     machine_that_is_gone(fleet)
     now = time.time()
