@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError, without_passwords
 from zkdeployment.base.host import Identity, idle_role
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.values import dataclass
@@ -135,7 +135,7 @@ def _checkout_sources(text: str, report: Report) -> tuple[str, ...] | None:
 
 
 def _shown_sources(sources: tuple[str, ...] | None) -> list[str]:
-    return ["any"] if sources is None else list(sources) or ["none"]
+    return ["any"] if sources is None else [without_passwords(each) for each in sources] or ["none"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import Cluster, Revision
+from zkdeployment.base.cluster import Cluster, Revision, short
 from zkdeployment.base.errors import RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.publishing.acts.commits import (
     ROLLOUT_TRAILER,
@@ -23,6 +23,7 @@ from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
+    from zkdeployment.fleet.store.audit import ActAudit
     from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl, ZooKeeperRolloutControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
@@ -35,8 +36,9 @@ def roll_back(
     rollouts: ZooKeeperRolloutControl,
     *,
     dry_run: bool = False,
+    audit: ActAudit | None = None,
 ) -> CommitOutcome:
-    """Commit a rollback, or return the commit that it would make.
+    """Commit a rollback, or return the commit that it would make; ``audit`` records the act.
 
     Raises ``RefusedError`` if there is no revision to go back to, and what ``TreeCommits.commit`` raises.
     """
@@ -62,7 +64,15 @@ def roll_back(
         once=once,
         reads_newer=rollback.quarantine,
     )
-    return commits.commit(order, dry_run=dry_run)
+    outcome = commits.commit(order, dry_run=dry_run)
+    if audit is not None:
+        audit.record(rollback_title(outcome), outcome)
+    return outcome
+
+
+def rollback_title(outcome: CommitOutcome) -> str:
+    """Return the name of a rollback in the record of acts."""
+    return f"rollback to {short(outcome.past or outcome.commit or '')}"
 
 
 def publish_now(

@@ -645,18 +645,19 @@ the strategy of that revision, too; without it, the present one stays in force. 
 
         Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
         """
-        from zkdeployment.fleet.rollback import publish_now, roll_back  # noqa: PLC0415  other acts need none
+        from zkdeployment.fleet.rollback import publish_now, roll_back, rollback_title  # noqa: PLC0415  other acts need none
+        from zkdeployment.fleet.store.audit import ActAudit  # noqa: PLC0415  as above
         from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  as above
         from zkdeployment.publishing.acts.rollback import governing_strategy  # noqa: PLC0415  as above
 
         actor.require(self.RIGHT)
         operator, commits = adapters.operator, adapters.require_commits()
-        outcome = roll_back(
-            self._order(commits, actor), commits, operator.fleet, operator.rollouts, dry_run=self.dry_run
-        )
+        order = self._order(commits, actor)
+        audit = None if self.now else ActAudit(operator.acts, actor.name, order.reason)
+        outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=self.dry_run, audit=audit)
         obstacles: list[str] = []
         if not self.dry_run and outcome.commit is not None and self.now:
-            act = actor.record(self, f"rollback to {short(outcome.past or outcome.commit)}")
+            act = actor.record(self, rollback_title(outcome))
             try:
                 publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout)
             except ZkdeploymentError as error:

@@ -347,9 +347,8 @@ class ServerSettings(SectionSettings):
     """The receivers of events, at most 20, one per line: ``URL EVENTS``, where EVENTS are kinds separated by
     commas, or ``*`` for all.
 
-    The kinds are ``host``, ``publication``, ``rollout``, ``stop``, ``intent``, ``check``, ``session``, ``pool``
-    and ``node``. A URL begins with ``https://``; ``http://`` is allowed for receivers on the same machine. All
-    services need the same lines. See :doc:`../api`.
+    The kinds are those of the events of :doc:`../api`, but ``feed`` and ``reset``. A URL begins with ``https://``;
+    ``http://`` is allowed for receivers on the same machine. All services need the same lines.
 
     Example: https://chat.example.com/hooks/deployments stop, rollout
     """

@@ -161,3 +161,19 @@ def test_places_to_which_the_user_of_the_units_cannot_write_are_warned_of(check,
     shutil.rmtree(tmp_path / "bin")
     (state / "tree").mkdir()
     assert f"zkdeployment cannot write to {state}/tree, which belongs to root" in check({}, *sync)
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_passwords_in_urls_of_commands_and_sources_are_not_shown(tmp_path, output):
+    file = tmp_path / "host.cfg"
+    file.write_text(
+        "[zkdeployment]\n"
+        "host-id = one\n"
+        "host-name = one.example.com\n"
+        f"run-directory = {tmp_path}\n"
+        "after = /usr/bin/curl https://user:hidden@hooks.example.com/x\n"
+        "checkout-sources = https://user:hidden@git.example.com/\n"
+    )
+    done = invoke("config", "check", file, "-o", output)
+    assert done.stdout.count("https://***@") == 2
+    assert "hidden" not in done.stdout

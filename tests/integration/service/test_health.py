@@ -1,7 +1,11 @@
+from kazoo.client import KazooClient
+
 from support.proxy import Proxy
 from support.service import running_service
 from support.waiting import wait_until
-from support.zookeeper import through
+from support.web.forms import submit
+from support.zookeeper import through, write_node
+from zkdeployment.service.users.user import Role
 
 
 def test_the_service_is_healthy_while_zookeeper_answers(zookeeper: str, proxy: Proxy):
@@ -22,3 +26,22 @@ def test_an_unknown_path_is_reported_as_json_below_the_api_and_as_a_page_elsewhe
     assert person.status_code == 404
     assert person.headers["Content-Type"].startswith("text/html")
     assert "<script>" not in person.text
+
+
+def test_a_page_that_could_not_be_shown_is_tried_again_and_an_act_is_not(
+    zookeeper: str, client: KazooClient, proxy: Proxy
+):
+    write_node(client, "/hosts", {"version": "r1"})
+    with (
+        running_service(through(proxy, zookeeper)) as service,
+        service.browser(service.add_user(Role.OPERATOR, "ann")) as browser,
+    ):
+        wait_until(lambda: "Stop the fleet</button>" in browser.get("/acts/stop").text, "the form")
+        form = browser.get("/acts/stop")
+        proxy.cut()
+        wait_until(lambda: service.client.get("/healthz").status_code == 503, "the service to notice")
+        act, page = submit(browser, form, "Stop the fleet"), browser.get("/history/1")
+    assert (act.status_code, page.status_code) == (503, 503)
+    assert "Your act is not tried again." in act.text
+    assert 'http-equiv="refresh"' not in act.text
+    assert "This page tries again every five seconds." in page.text

@@ -14,7 +14,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import without_passwords
 from zkdeployment.cli.act_verbs import refusing
 from zkdeployment.cli.files import with_ordered_text
-from zkdeployment.cli.operator_options import current_user, new_act, reason_option, strategy_option
+from zkdeployment.cli.operator_options import current_user, new_act, reason_option, recorded_name, strategy_option
 from zkdeployment.cli.options import (
     SECONDS,
     configured_repository,
@@ -29,7 +29,8 @@ from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
-from zkdeployment.fleet.rollback import publish_now, roll_back
+from zkdeployment.fleet.rollback import publish_now, roll_back, rollback_title
+from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.plan_text import short_lines
 from zkdeployment.fleet.views.requests import publication_obstacles
@@ -118,13 +119,14 @@ def command(
             rollback = _preview(rollback, commits, operator, asks=asks)
         if dry_run:
             return
-        outcome = roll_back(rollback, commits, operator.fleet, operator.rollouts)
+        audit = None if now else ActAudit(operator.acts, recorded_name(), rollback.reason)
+        outcome = roll_back(rollback, commits, operator.fleet, operator.rollouts, audit=audit)
         if not asks:
             _list_undone(outcome, commits)
-        commit, past = str(outcome.commit), short(outcome.past or "")
+        commit = str(outcome.commit)
         echo(commit)
         if now:
-            act = new_act(f"rollback to {past}", reason or NO_REASON)
+            act = new_act(rollback_title(outcome), rollback.reason)
             publish_now(commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
             echo(f"published {commit}", err=True)
             return

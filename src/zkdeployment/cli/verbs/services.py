@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Group, RenderableType
 
-from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.text import listing
 from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
@@ -19,6 +18,7 @@ from zkdeployment.fleet.views.services import (
     ServiceHost,
     ServicesStatus,
     ServiceStatus,
+    require_services,
     services_status,
     withheld_below,
     withheld_sentences,
@@ -77,12 +77,8 @@ def command(connection: Servers, path: str, output: str) -> None:
     for sentence in sentences:
         echo(sentence, err=True)
     status = fleet_status(snapshot)
-    try:
-        found = services_status(status, snapshot, targets, known, providers, path=above)
-    except NotFoundError:
-        if not sentences:
-            raise
-        found = ServicesStatus(status.wanted, ())
+    found = services_status(status, snapshot, targets, known, providers, path=above)
+    require_services(found, above, withheld)
     if output != "table":
         emit(found.to_json(), output, schema="services")
     elif found.services:

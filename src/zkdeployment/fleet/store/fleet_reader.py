@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.machine.calls import turn
 from zkdeployment.fleet.store.assembly import ServicesAssembly, SnapshotAssembly
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
@@ -24,7 +26,7 @@ from zkdeployment.publishing.store.requests import (
 )
 from zkdeployment.publishing.store.service_order import read_unfinished
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.shared_nodes import ReadNodes
+from zkdeployment.zookeeper.shared_nodes import ReadNodes, late_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,12 +45,16 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
+#: Seconds that a thread waits for the read of another thread.
+_PATIENCE = 5.0
+
+
 def _lasts(path: str) -> bool:
     return path.startswith((f"{paths.INVENTORY}/", f"{paths.HISTORY}/"))
 
 
 class ZooKeeperFleetReader:
-    """The state of the fleet and its past, through one session.
+    """The state of the fleet and its past, through one session, for any thread.
 
     Inventories of absent hosts and records of publications are read once: they do not change meanwhile.
     """
@@ -58,11 +64,13 @@ class ZooKeeperFleetReader:
         self._targets = KeptTargets()
         self._nodes = ReadNodes(session, _lasts)
         self._assembly = SnapshotAssembly(self._nodes)
+        self._lock = threading.Lock()
 
     def snapshot(self) -> FleetSnapshot:
         """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
-        self._nodes.refresh(self._assembly.wanted)
-        return self._assembly.snapshot()
+        with turn(self._lock, _PATIENCE, late_read):
+            self._nodes.refresh(self._assembly.wanted)
+            return self._assembly.snapshot()
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""

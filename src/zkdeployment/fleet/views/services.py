@@ -210,10 +210,7 @@ def services_status(
     *,
     path: str = "",
 ) -> ServicesStatus:
-    """Return the status of the services at and below ``path``; ``known`` are the inventories of all hosts.
-
-    Raises ``NotFoundError`` if a path is given and no service is there or deployed from there.
-    """
+    """Return the status of the services at and below ``path``; ``known`` are the inventories of all hosts."""
     services = ServicesSnapshot(targets, providers).with_inventories(known)
     down = services.down_by_service(running_instances(snapshot, status.hosts, services))
     statuses = {host.id: host for host in status.hosts}
@@ -225,8 +222,6 @@ def services_status(
     unmatched = _unmatched(targets, identities, path)
     for service_path, missing in unmatched.items():
         collected[service_path].assignments += missing.values()
-    if path and not collected:
-        raise NotFoundError(f"there is no service at or below {path}: nothing there is deployed anywhere")
     return ServicesStatus(
         wanted=status.wanted,
         services=tuple(
@@ -237,6 +232,12 @@ def services_status(
             for service_path, found in sorted(collected.items())
         ),
     )
+
+
+def require_services(found: ServicesStatus, path: str, withheld: Collection[ServiceTarget]) -> None:
+    """Raise ``NotFoundError`` if a path is given and no service there is deployed or withheld."""
+    if path and not found.services and not withheld_below(withheld, path):
+        raise NotFoundError(f"there is no service at or below {path}: nothing there is deployed anywhere")
 
 
 def _collect(

@@ -239,21 +239,24 @@ def subscriber_for(request: Request, user: User, adapters: ServerAdapters) -> Su
     token, audience = session_token(request), audience_of(user)
     client = user.name, client_address(request), user.may(Right.ACT_ON_FLEET)
     if "authorization" in request.headers or token is None:
-        return Subscriber((user.name, user.key_number), audience, lambda: _has_key(adapters, user), *client)
-    return Subscriber(token, audience, lambda: _has_session(adapters, token), *client)
+        return Subscriber(
+            (user.name, user.key_number, audience), audience, lambda: _has_key(adapters, user), *client
+        )
+    return Subscriber((token, audience), audience, lambda: _has_session(adapters, token, audience), *client)
 
 
 def _has_key(adapters: ServerAdapters, user: User) -> bool:
-    """Return whether the user may still read, and still has the key that it used."""
+    """Return whether the user still sees the same events, and still has the key that it used."""
     now = adapters.users.user(user.name)
     if now is None or now.key_number != user.key_number or now.key_has_expired(adapters.clock.now()):
         return False
-    return now.may(Right.READ_POOLS)
+    return audience_of(now) == audience_of(user)
 
 
-def _has_session(adapters: ServerAdapters, token: str) -> bool:
+def _has_session(adapters: ServerAdapters, token: str, audience: Audience) -> bool:
+    """Return whether the login session goes on, for a user who still sees the same events."""
     user = adapters.logins.session_user(token)
-    return user is not None and user.may(Right.READ_POOLS)
+    return user is not None and audience_of(user) == audience
 
 
 #: Seconds without an event after which a comment keeps the connection open.

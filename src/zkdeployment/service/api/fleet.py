@@ -21,6 +21,7 @@ from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
     ServicesStatus,
     hosts_of_services,
+    require_services,
     services_status,
 )
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
@@ -150,6 +151,7 @@ def _services(adapters: Adapters, path: str) -> Response:
     known = feed.known_hosts([identity.id for identity in hosts_of_services(cached.fleet)])
     providers = feed.providers(paths_of_services(targets, above))
     status = services_status(cached.status, cached.fleet, targets, known, providers, path=above)
+    require_services(status, above, feed.withheld())
     return JSONResponse(with_schema("services", status.to_json()))
 
 

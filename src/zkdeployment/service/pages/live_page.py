@@ -112,7 +112,8 @@ def error_page(
 ) -> HTMLResponse:
     """Return the page that reports an error: in the frame of all pages, if the user is known."""
     adapters: ServerAdapters = request.app.state.adapters
-    values: dict[str, Any] = {"title": HTTPStatus(status).phrase, "detail": detail, "retry": status == 503}
+    values: dict[str, Any] = {"title": HTTPStatus(status).phrase, "detail": detail, "unavailable": status == 503}
+    values["repeats"] = values["unavailable"] and request.method in cookies.SAFE_METHODS
     user = _visitor(request, adapters)
     if user is not None and not is_fragment(request):
         with contextlib.suppress(UnreachableError):  # the fleet was never read

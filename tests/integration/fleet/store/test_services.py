@@ -1,6 +1,7 @@
 """The services and their instances, as the fleet reader reads them from a real ZooKeeper."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kazoo.client import KazooClient
@@ -60,3 +61,12 @@ def test_a_target_that_cannot_be_read_leaves_the_other_facts_of_the_fleet(
     reader = ZooKeeperFleetReader(reader_session)
     snapshot = reader.snapshot()
     assert fleet_status(snapshot, services=reader.services(snapshot)).converged
+
+
+def test_threads_that_read_at_once_see_the_whole_fleet(client: KazooClient, reader_session: Session):
+    for number in range(5):
+        write_node(client, f"/hosts/h{number}", {"name": f"h{number}.example", "version": "r1"})
+    reader = ZooKeeperFleetReader(reader_session)
+    with ThreadPoolExecutor(8) as threads:
+        seen = list(threads.map(lambda _: len(reader.snapshot().hosts), range(200)))
+    assert set(seen) == {5}

@@ -70,6 +70,9 @@ def test_a_rollback_through_the_api_is_a_commit_of_the_user(
             f"ann|ann@server|Roll back to {first[:12]}: web 1.1 loses sessions"
         )
         assert set(branch.files()) == {"a.zk", "quarantine-web-1.1.yaml"}
+        recorded = f"rollback to {first[:12]} (commit {branch.tip()[:12]})"
+        (act,) = service.client.get("/api/v1/audit", params={"who": "ann"}, auth=ann).json()["acts"]
+        assert (act["what"], act["reason"]) == (recorded, "web 1.1 loses sessions")
         again = post("/api/v1/rollback", json={"reason": "x", "revision": first}, auth=ann)
         assert (again.status_code, again.json()["job"], again.json()["changed"]) == (200, branch.tip(), False)
 

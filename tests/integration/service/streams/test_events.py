@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -18,7 +18,7 @@ from support.waiting import wait_until
 from support.zookeeper import through, write_node
 from zkdeployment.base.act import Act
 from zkdeployment.service.api import events
-from zkdeployment.service.users.user import Role
+from zkdeployment.service.users.user import Role, User
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -233,6 +233,25 @@ def test_streams_end_when_the_user_leaves_and_when_the_service_ends(zookeeper: s
             assert not third.ended.is_set()
             service.adapters.feed.close()
             assert third.ended.wait()
+
+
+def test_streams_end_when_the_role_of_their_user_changes(zookeeper: str):
+    def tenant(user: User) -> User:
+        return replace(user, role=Role.TENANT)
+
+    with running_service(zookeeper) as service:
+        read_once(service)
+        users, login = service.adapters.users, service.add_user(Role.ADMIN, "ann")
+        with (
+            EventClient(service.url, login) as program,
+            service.browser(login) as browser,
+            EventClient(service.url, login, client=browser) as person,
+        ):
+            for stream in (program, person):
+                stream.wait_for("feed")
+            users.update("ann", tenant, ACT)
+            for stream in (program, person):
+                assert stream.ended.wait()
 
 
 def test_tenants_get_events_of_pools_and_of_their_own_sessions_only(zookeeper: str, fleet_nodes: KazooClient):

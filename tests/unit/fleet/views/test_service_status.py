@@ -8,7 +8,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.base.system import WantedSystem
 from zkdeployment.fleet.views.instances import paths_of_services
-from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, services_status
+from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, require_services, services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 
@@ -204,8 +204,14 @@ def test_only_services_at_and_below_the_path_are_shown():
     assert list(states(status_of(targets, hosts=(Host(A),), path="/demo/hello"))) == ["/demo/hello"]
     assert len(states(status_of(targets, hosts=(Host(A),), path="/demo"))) == 3
     assert paths_of_services(targets, "/demo/hello") == {"/demo/hello"}
+
+
+def test_a_path_without_services_is_not_found_unless_one_is_withheld_there():
+    none = status_of({"a": (HELLO,)}, hosts=(Host(A),), path="/demo/hel")
     with pytest.raises(NotFoundError, match="no service at or below /demo/hel:"):
-        status_of(targets, hosts=(Host(A),), path="/demo/hel")
+        require_services(none, "/demo/hel", [("/demo/hello", "a")])
+    require_services(none, "/demo/hel", [("/demo/hel/withheld", "a")])
+    require_services(none, "", ())
 
 
 def test_the_body_names_services_hosts_deployments_and_instances():
