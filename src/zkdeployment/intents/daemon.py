@@ -67,7 +67,7 @@ from zkdeployment.publishing.store.documents import (
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from zkdeployment.base.publication import Published
@@ -103,8 +103,9 @@ def accepted_file(file: Path) -> JsonFile[AcceptanceRecord]:
 class IntentKeeper(SectionKeeper):
     """Judges the intents of a revision, and remembers the forms that this syncer accepted.
 
-    Keeps the record of that in ``memory``; without ``memory``, only as long as this object lives. The records in
-    ``store`` do not prove which approvals count. With ``approvals``, only approvals without an objection count.
+    Keeps the record of that in ``memory``. The records in ``store`` do not prove which approvals count; without
+    ``memory``, as in dry runs, they count until this object accepts a publication, which it remembers as long as
+    it lives. With ``approvals``, only approvals without an objection count.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class IntentKeeper(SectionKeeper):
             verify = self._approvals.objection
             if before is None and last is not None:
                 before = {}  # ZooKeeper has lost the intents, whose states are accepted unverified only once
-            is_accepted = accepted_by_syncer({} if last is None else last.approvals)
+            is_accepted = accepted_by_syncer(self._accepted(last, before or {}))
             instances = known_instances(after, {} if last is None else last.instances, before or {})
             expiry = self._approvals.expiry
             after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances, expiry)
@@ -239,6 +240,17 @@ class IntentKeeper(SectionKeeper):
             self._write(AcceptanceRecord(self._record.coming, None))
         except HostFilesError as error:
             get_logger().warning("acceptance-not-recorded", reason=str(error))
+
+    def _accepted(
+        self, last: Acceptance | None, before: Mapping[IntentSubject, IntentRecord]
+    ) -> Mapping[str, str]:
+        """Return the fingerprints of the accepted groups, by the text of the subject."""
+        if last is not None:
+            return last.approvals
+        if self._memory is not None:
+            return {}
+        counted = (record for record in before.values() if record.approved is not None or record.state.is_active)
+        return newly_accepted({record.intent.subject: record.snapshot for record in counted})
 
     def _last(self, published: Published) -> Acceptance | None:
         """Return the acceptance of this syncer with the last publication; ``None`` before the first one."""

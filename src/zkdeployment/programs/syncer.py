@@ -134,6 +134,7 @@ def build_dry_runs(
                 source,
                 store,
                 SystemClock(),
+                signed=sync.publish_key is not None,
                 check_packages=None if repositories is None else PackageGuard(store, repositories).check,
                 keeper=section_keeper(store, None, _approvals(sync, source)),
                 governed=sync.governed_paths,

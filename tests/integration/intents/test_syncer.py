@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.publishing.sources.git.source import GitSource
 
 SHOP = ("p1", "store", "v1", "shop")
 TREE = """\
@@ -260,13 +261,24 @@ class ApprovedPublishing:
         self, *, has_approvers: bool = True, force: bool = False, reach: Callable[[str], None] = lambda _: None
     ) -> None:
         source = self.publishing.source()
-        approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time) if has_approvers else None
+        approvals = self._verifier(source) if has_approvers else None
         with Session(self.publishing.zookeeper) as session:
             store, memory = ZooKeeperPublications(session, reach=reach), self.publishing.memory()
             syncer = Syncer(
                 source, store, SystemClock(), memory, keeper=section_keeper(store, self.file, approvals)
             )
             syncer.sync(SyncOptions(force=force))
+
+    def dry_run(self, commit: str) -> tuple[str, ...]:
+        """Return the refusals of a commit, by a syncer without a record of its own."""
+        source = self.publishing.source()
+        with Session(self.publishing.zookeeper) as session:
+            store = ZooKeeperPublications(session)
+            keeper = section_keeper(store, None, self._verifier(source))
+            return Syncer(source, store, SystemClock(), keeper=keeper).refusals(commit)
+
+    def _verifier(self, source: GitSource) -> GitApprovals:
+        return GitApprovals(lambda: source.reader, self.approvers, None, time.time)
 
     def is_killed(self, place: str) -> None:
         """Run a syncer that ends at the first transaction: before it is sent, or after it is written."""
@@ -388,6 +400,33 @@ def test_an_approval_that_was_accepted_and_not_published_is_published_by_the_nex
     approved.sync()
     assert record(publishing).state.value == "Instantiated"
     assert publishing.targets["h2"] == ["/p1/front"]
+
+
+def test_a_dry_run_counts_the_approvals_that_the_syncer_accepted(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    rule = "  update: approve\n"
+    approved.push("Instantiated", extra=rule, signed=True)
+    approved.sync()
+    approved.replace_approvers()
+    tip = publishing.push(f"{TREE}/more\n")
+    assert approved.dry_run(tip) == ()
+    approved.sync()
+    newer = TREE.replace("version = '1'", "version = '2'")
+    approved.push("Instantiated", newer, rule, signed=True)
+    (refusal,) = approved.dry_run(publishing.repository.git("rev-parse", "HEAD"))
+    assert "its signature is not by one of the keys in" in refusal
+
+
+def test_a_dry_run_counts_groups_that_were_deployed_before_approvals_needed_a_signature(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Instantiated", signed=False)
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+    tip = publishing.push(f"{TREE}/more\n")
+    assert approved.dry_run(tip) == ()
+    approved.sync()
 
 
 @pytest.mark.parametrize("is_first", [True, False])

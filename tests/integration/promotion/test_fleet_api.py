@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from support.certificates import CERTIFICATES
+from support.keys import make_key
 from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
 from support.web.servers import silent_server
@@ -307,6 +308,24 @@ def test_contained_in_counts_in_dry_runs(
         assert "expected a commit of main (contained-in)" in fleet.dry_run(foreign)
         repository.git("branch", "--force", "main", foreign)
         assert fleet.dry_run(foreign) == ""
+
+
+def test_a_dry_run_refuses_what_the_syncer_would_not_sign(
+    zookeeper: str, configured: Callable[..., Path], publishing: Publishing, tmp_path: Path
+):
+    publishing.key = make_key(tmp_path / "publish_key")
+    publishing.push(tree("1.0"))
+    publishing.repository.git("branch", "fleets/eu-1")
+    publishing.sync()
+    publishing.put("/extra/texts", {"motd": "hello"})
+    settings = load(configured(f"publish-key = {publishing.key}"), host=False)
+    with running_service(zookeeper, repository=settings) as service:
+        fleet = Fleet(service, publishing, tmp_path)
+        linked = publishing.push(tree("1.0").replace("    /deploy", "    motd => /extra/texts motd\n    /deploy"))
+        assert "and a signed publication contains only what the files contain" in fleet.dry_run(linked)
+        with pytest.raises(TreeError, match="and a signed publication contains only what the files contain"):
+            publishing.sync()
+        assert fleet.dry_run(publishing.push(tree("1.1"))) == ""
 
 
 @pytest.mark.parametrize("rules", [(), ("contained-in = main",)])

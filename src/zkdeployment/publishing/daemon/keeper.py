@@ -56,8 +56,9 @@ def section_keeper(
 ) -> SectionKeeper:
     """Return the keeper of a syncer that publishes to ``store``, of the first feature that brings one.
 
-    The file ``memory`` contains the accepted forms; without the file, the keeper remembers these only in its
-    process. With ``approvals``, a verifier, only approvals without an objection count.
+    The file ``memory`` contains the accepted forms; without the file, as in dry runs, the keeper remembers these
+    only in its process, and at first accepts those that ZooKeeper has. With ``approvals``, a verifier, only
+    approvals without an objection count.
     """
     for places in installed(SyncerPlaces):
         return places.keeper(store, memory, approvals)

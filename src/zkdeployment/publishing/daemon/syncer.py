@@ -363,12 +363,12 @@ class Syncer:
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With a
     ``signer``, which the store has as well, publications are signed: ``signing`` records the signatures of this
-    syncer, and ``publishers`` are the keys of all syncers. ``check_packages`` raises ``RefusedError`` if hosts
-    could not install the packages that a draft of a revision newly wants. The ``keeper`` judges the section of
-    governance (default: one that remembers what it accepted as long as it lives, and verifies no approvals).
-    Services at and below the ``governed`` paths need governance. With a ``containment``, only commits of another
-    branch and rollbacks are published. ``fetched`` is the time of the last read of the source, in seconds since
-    the epoch.
+    syncer, and ``publishers`` are the keys of all syncers. With ``signed``, ``preview`` judges as with a signer.
+    ``check_packages`` raises ``RefusedError`` if hosts could not install the packages that a draft of a revision
+    newly wants. The ``keeper`` judges the section of governance (default: one that remembers what it accepted as
+    long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need governance.
+    With a ``containment``, only commits of another branch and rollbacks are published. ``fetched`` is the time of
+    the last read of the source, in seconds since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -379,6 +379,7 @@ class Syncer:
         memory: JsonFile[Published] | None = None,
         signer: PublicationSigner | None = None,
         *,
+        signed: bool = False,
         check_packages: CheckPackages | None = None,
         keeper: SectionKeeper | None = None,
         signing: JsonFile[SigningRecord] | None = None,
@@ -391,7 +392,7 @@ class Syncer:
         self._store = store
         self._clock = clock
         self._watermark = Watermark(memory)
-        self._builder = PublicationBuilder(source, store, signed=signer is not None, governed=governed)
+        self._builder = PublicationBuilder(source, store, signed=signed or signer is not None, governed=governed)
         self._signer = signer
         self._sequences = SignedSequences(signing)
         self._keeper = keeper or section_keeper(store)
