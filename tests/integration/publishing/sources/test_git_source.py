@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -423,6 +424,17 @@ class TestFiles:
         expected = [("a.zk", False), ("sub/c.yml", True), ("sub/deep/b.yaml", True)]
         assert [(file.name, file.is_nested) for file in git.files(revision)] == expected
         assert [(file.name, file.is_nested) for file in revision_files(mirror, revision)] == expected
+
+    def test_files_are_read_while_a_thousand_files_are_open(self, repository: Repository, mirror: Path):
+        repository.commit({"a.zk": "/a\n"})
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with ExitStack() as stack:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+            for _ in range(1050):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+            git = source(repository, mirror)
+            assert contents(git.files(git.fetch())) == {"a.zk": b"/a\n"}
 
     def test_attributes_of_the_repository_do_not_change_tree_files(self, repository: Repository, mirror: Path):
         revision = repository.commit(

@@ -409,8 +409,9 @@ class LastingReader:
         return received[:size]
 
     def _receive(self) -> bytes:
-        output = self._process.stdout.fileno()
-        if not select.select([output], [], [], max(0.0, self._deadline - time.monotonic()))[0]:
+        output, poll = self._process.stdout.fileno(), select.poll()  # select() fails for descriptors above 1023
+        poll.register(output, select.POLLIN)
+        if not poll.poll(1000 * max(0.0, self._deadline - time.monotonic())):
             raise GitTimeoutError("git cat-file did not answer in time and was stopped")
         received = os.read(output, _CHUNK)
         if not received:
