@@ -16,7 +16,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.checks.documents import CHECK, CHECK_GROUP, CHECK_SCHEMA, ON_CALL, SYSTEM
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.listing import instance_to_view, instance_view, read_instance_id
-from zkdeployment.documents.edits import REMOVED, change_document, text_of, with_new_document, without_document
+from zkdeployment.documents.edits import with_changed_data, with_new_document, without_document
 from zkdeployment.documents.forms import form_faults, one_of
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.instance import CheckInstance
     from zkdeployment.documents.collection import DocumentEntry, Documents
-    from zkdeployment.documents.yaml_values import Way
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
     Permission: TypeAlias = Callable[[str], None]
@@ -89,15 +88,7 @@ def with_changed_check(
     files: Sequence[SourceFile], name: str, content: Mapping[str, Any]
 ) -> dict[str, bytes | None]:
     """Return the changed file after a configuration gets other values; raises ``NotFoundError``."""
-    entry = find_check(files, name)
-    old, new = entry.content["data"], content["data"]
-    changes: dict[Way, object] = {
-        ("data", key): value for key, value in new.items() if key not in old or old[key] != value
-    }
-    changes |= {("data", key): REMOVED for key in old if key not in new}
-    if not changes:
-        return {}
-    return {entry.file: change_document(text_of(files, entry.file), entry.position, changes).encode()}
+    return with_changed_data(files, find_check(files, name), content["data"])
 
 
 def without_check(files: Sequence[SourceFile], name: str) -> dict[str, bytes | None]:

@@ -22,7 +22,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.documents.yaml_values import Way, YamlTextError, parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import DocumentEntry
@@ -33,15 +33,16 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+~@=-]+")
 _LONGEST = 120
 
 
-def document_file_name(kind: str, subject: Subject) -> str:
+def document_file_name(kind: str, subject: Subject, taken: Collection[str] = ()) -> str:
     """Return the name of the file of a document: its kind and full subject, as in ``check-front-http.yaml``.
 
     Characters that do not belong in a file name become ``_``. The name of a subject with such characters, or of a
-    very long one, ends with a digest of the subject, so that different subjects have different names.
+    very long one, ends with a digest of the subject, so that different subjects have different names. So does a
+    name that is ``taken``.
     """
     joined = "-".join((kind, *subject))
     name = _UNSAFE.sub("_", joined)[:_LONGEST]
-    if name != joined:
+    if name != joined or f"{name}.yaml" in taken:
         name += f"-{hashlib.sha256(chr(0).join(subject).encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
     return f"{name}.yaml"
 
@@ -287,8 +288,22 @@ def with_new_document(
     files: Sequence[SourceFile], kind: DocumentKind[Any], subject: Subject, content: Mapping[str, Any]
 ) -> dict[str, bytes | None]:
     """Return the changed file after a document is added: a file of its own, named by its kind and subject."""
-    name = document_file_name(kind.name, subject)
+    name = document_file_name(kind.name, subject, {file.name for file in files})
     return {name: add_document(text_of(files, name), content).encode()}
+
+
+def with_changed_data(
+    files: Sequence[SourceFile], entry: DocumentEntry, data: Mapping[str, Any]
+) -> dict[str, bytes | None]:
+    """Return the changed file after a document gets other ``data``; empty without a difference."""
+    old = entry.content["data"]
+    changes: dict[Way, object] = {
+        ("data", key): value for key, value in data.items() if key not in old or old[key] != value
+    }
+    changes |= {("data", key): REMOVED for key in old if key not in data}
+    if not changes:
+        return {}
+    return {entry.file: change_document(text_of(files, entry.file), entry.position, changes).encode()}
 
 
 def without_document(files: Sequence[SourceFile], entry: DocumentEntry) -> dict[str, bytes | None]:

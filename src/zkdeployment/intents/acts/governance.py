@@ -10,7 +10,8 @@ from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.names import check_node_path
 from zkdeployment.base.text import listing
 from zkdeployment.base.values import dataclass
-from zkdeployment.documents.edits import document_file_name, render_document, without_document
+from zkdeployment.documents.edits import with_changed_data, with_new_document, without_document
+from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.intents.acts.intents import require_seen
 from zkdeployment.intents.documents import RELEASE, RELEASED, Approval, ServiceRelease
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
@@ -66,14 +67,13 @@ def release_services(commits: TreeCommits, order: ReleaseOrder, *, dry_run: bool
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         reviewed = review(branch.files)
-        files = _without_settled(branch.files, reviewed, order.left)
+        changed = _without_settled(branch.files, reviewed, order.left)
         for one in released:
             release = _release(commits, branch, reviewed, one, order)
             former = reviewed.documents.of(RELEASE).get(_subject(one))
             if former is None or not _is_same(former, release):
-                name = document_file_name(RELEASE.name, _subject(one))
-                files[name] = render_document(release.to_document()).encode()
-        return FileChanges(files, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
+                changed |= _with_release(FileChanges(changed, "").apply(branch.files), release)
+        return FileChanges(changed, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
 
     check = partial(check_change, basis=ChangeBasis(left=order.left))
     outcome = commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
@@ -169,6 +169,16 @@ def pending_releases(commits: TreeCommits, outcome: CommitOutcome, paths: Collec
             content = service_content(release.path, release.target, reviewed.linted.tree)
             missing = commits.approvals.missing(ReleaseSnapshot(release, content))
             yield f"{release.path} is not released yet: {missing}"
+
+
+def _with_release(files: Sequence[SourceFile], release: ServiceRelease) -> dict[str, bytes | None]:
+    """Return the changed file after a release is added, or its document gets other data."""
+    content = release.to_document()
+    subject = RELEASE.subject(content)
+    entry = read_documents(document_files(files)).entries.get((RELEASE.name, subject))
+    if entry is None:
+        return with_new_document(files, RELEASE, subject, content)
+    return with_changed_data(files, entry, content["data"])
 
 
 def _without_settled(

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.base.text import listing
 from zkdeployment.base.values import dataclass
-from zkdeployment.documents.edits import (
-    REMOVED,
-    add_document,
-    change_document,
-    document_file_name,
-    remove_document,
-    render_document,
-)
+from zkdeployment.documents.edits import REMOVED, change_document, remove_document, with_new_document
 from zkdeployment.intents.documents import (
     CLUSTER,
     GROUP,
@@ -40,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
+    from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.documents.yaml_values import Way
 
 
@@ -112,12 +106,8 @@ def with_removed_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str
 
 
 def _with_document(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
-    document = intent.to_document()
-    kind = CLUSTER if isinstance(intent, ClusterIntents) else GROUP
-    name = document_file_name(kind.name, intent.subject)
-    present = _content(files, name)
-    text = add_document(present, document) if present.strip() else render_document(document)
-    return {name: text.encode()}
+    kind: DocumentKind[Any] = CLUSTER if isinstance(intent, ClusterIntents) else GROUP
+    return with_new_document(files, kind, intent.subject, intent.to_document())
 
 
 def described_as(present: Intent, wanted: Intent) -> Intent:

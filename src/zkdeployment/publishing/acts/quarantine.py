@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError, TreeError, without_passwords
 from zkdeployment.base.text import listing
-from zkdeployment.documents.edits import document_file_name, render_document, without_document
+from zkdeployment.documents.edits import with_new_document, without_document
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine, quarantined
@@ -41,13 +41,12 @@ def with_quarantine(files: Sequence[SourceFile], quarantine: Quarantine) -> dict
         )
     if (quarantine.name, quarantine.version) in reviewed.documents.of(QUARANTINE):
         return {}
-    return new_quarantine(quarantine)
+    return _with_new(files, quarantine)
 
 
-def new_quarantine(quarantine: Quarantine) -> dict[str, bytes | None]:
-    """Return the file of a new quarantine, by its name."""
-    name = document_file_name(QUARANTINE.name, (quarantine.name, quarantine.version))
-    return {name: render_document(quarantine.to_document()).encode()}
+def _with_new(files: Sequence[SourceFile], quarantine: Quarantine) -> dict[str, bytes | None]:
+    subject = quarantine.name, quarantine.version
+    return with_new_document(files, QUARANTINE, subject, quarantine.to_document())
 
 
 def without_quarantine(files: Sequence[SourceFile], name: str, version: str) -> dict[str, bytes | None]:
@@ -128,11 +127,13 @@ def quarantines_of_rollback(
     branch: BranchSnapshot, reason: str, author: Author, now: float
 ) -> dict[str, bytes | None]:
     """Return the files of new quarantines: of each version that the commits of a rollback introduced."""
-    files: dict[str, bytes | None] = {}
-    present = {file.name for file in branch.files}
+    present = read_documents(document_files(branch.files)).of(QUARANTINE)
+    changed: dict[str, bytes | None] = {}
     for name, version in introduced_versions(branch.past_files, branch.newer_files):
-        files |= new_quarantine(new_record(name, version, reason, author, now))
-    return {name: content for name, content in files.items() if name not in present}
+        if (name, version) not in present:
+            files = FileChanges(changed, "").apply(branch.files)
+            changed |= _with_new(files, new_record(name, version, reason, author, now))
+    return changed
 
 
 def new_record(name: str, version: str, reason: str, author: Author, now: float) -> Quarantine:

@@ -12,8 +12,10 @@ from support.branches import Branch
 from support.commands import Done, invoke, run
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.documents.edits import render_document
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.rules.quarantines import Quarantine
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
@@ -271,6 +273,26 @@ def test_a_rollback_with_quarantine_forbids_the_versions_of_the_undone_commits(
     assert site.run("quarantine", "remove", "web", "1.1", "--reason", "not its fault").returncode == 0
     assert site.run("rollback", published[1], "--reason", "forward").returncode == 0
     assert "quarantine-web-1.1.yaml" not in site.branch.files()
+
+
+def test_a_rollback_with_quarantine_leaves_quarantines_that_were_moved_to_other_files(
+    site: Site, published: tuple[str, str]
+) -> None:
+    moved: dict[str, str | bytes | None] = {
+        file: render_document(Quarantine("web", version, "by hand", "ann", "2026-01-31T12:00:00Z").to_document())
+        for file, version in (("quarantines.yaml", "1.1"), ("quarantine-web-1.2.yaml", "1.4"))
+    }
+    site.branch.push({"a.zk": TREE.format("1.2"), **moved})
+    done = site.run("rollback", published[0], "--reason", "both lose sessions", "--quarantine")
+    assert done.returncode == 0, done.stderr
+    files = site.branch.files()
+    assert {name: files[name] for name in moved} == moved
+    listed = json.loads(site.run("quarantine", "list", "-o", "json").stdout)["quarantines"]
+    assert [(one["version"], one["reason"]) for one in listed] == [
+        ("1.1", "by hand"),
+        ("1.2", "both lose sessions"),
+        ("1.4", "by hand"),
+    ]
 
 
 @pytest.fixture

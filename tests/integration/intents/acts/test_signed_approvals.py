@@ -266,11 +266,15 @@ def test_a_release_collects_the_approvals_that_a_rule_demands(site: Site):
     one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
     assert [*pending_releases(commits, first, order.paths)] == [f"/shop/web is not released yet: {one}"]
     assert not document().releases(left, document().approval.content)
+    (name,) = (file.name for file in site.files if file.name.startswith("release-"))
+    text = next(file.content for file in site.files if file.name == name).decode()
+    site.branch.push({name: None, "releases.yaml": f"# moved by hand\n{text}"})
     with pytest.raises(RefusedError, match=f"has approved the release of /shop/web already: {one}"):
         release("ann")
     second = release("bob")
     assert [*pending_releases(commits, second, order.paths)] == []
     assert document().releases(left, document().approval.content)
+    assert [file.content[:15] for file in site.files if b"Release/v1" in file.content] == [b"# moved by hand"]
     assert not release("ann").changed
 
 

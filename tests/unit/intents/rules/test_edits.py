@@ -108,11 +108,13 @@ def test_a_new_intent_is_created_in_a_file_of_its_own(intent: Intent, name: str)
         with_new_intent((TREE, SourceFile(name, text(changes, name).encode())), intent)
 
 
-def test_a_new_intent_whose_file_holds_other_documents_is_added_to_them() -> None:
+def test_a_new_intent_gets_another_file_if_other_documents_are_in_the_file_of_its_name() -> None:
     name = "intent-p1-store-v1-shop.yaml"
     group = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)})
     changes = with_new_intent((TREE, SourceFile(name, CLUSTER.encode())), group)
-    assert text(changes, name).startswith(f"{CLUSTER}---\nschema: zkdeployment/DeploymentIntentGroup/v1\n")
+    (other,) = changes
+    assert other.startswith("intent-p1-store-v1-shop-")
+    assert text(changes, other).startswith("schema: zkdeployment/DeploymentIntentGroup/v1\n")
 
 
 def test_another_description_changes_its_keys_alone() -> None:

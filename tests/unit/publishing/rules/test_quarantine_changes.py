@@ -6,6 +6,8 @@ import pytest
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.publishing.acts.commits import FileChanges
 from zkdeployment.publishing.acts.quarantine import (
     introduced_versions,
     with_quarantine,
@@ -57,6 +59,18 @@ def test_the_other_documents_of_a_file_stay_when_a_quarantine_ends() -> None:
     assert changed is not None
     assert b"'1.4'" in changed
     assert b"'1.3'" not in changed
+
+
+def test_a_new_quarantine_leaves_the_documents_of_a_file_that_has_its_name() -> None:
+    name, other = "quarantine-web-1.3.yaml", DOCUMENT.replace(b"'1.3'", b"'1.4'")
+    files = (*tree("web 1.2"), SourceFile(name, other))
+    added = with_quarantine(files, BAD)
+    assert name not in added
+    after = FileChanges(added, "").apply(files)
+    assert {subject for _, subject in read_documents(document_files(after)).entries} == {
+        ("web", "1.3"),
+        ("web", "1.4"),
+    }
 
 
 @pytest.mark.parametrize("service", ["web 1.3", "web 1.3-2", "web-1.3", "app 1 patches = ['web 1.3']"])
