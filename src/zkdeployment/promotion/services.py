@@ -14,7 +14,10 @@ from collections import deque
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
@@ -161,8 +164,12 @@ class ServiceClient:
     def credentials(self, service: FleetService) -> dict[str, str]:
         """Return the header with the key of a fleet; raises ``ServiceError``."""
         fleet, url = service
-        parts = urlsplit(url)
-        if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        try:
+            parts = parse_url(url)  # as the client does, so that both take the same host from any URL
+        except LocationParseError as error:
+            raise ServiceError(f"expected https://… as the service of {fleet}, found {url}") from error
+        host = (parts.host or "").strip("[]")
+        if parts.scheme != "https" and host not in LOOPBACK:
             raise ServiceError(
                 f"the key of {fleet} would cross the network unencrypted: expected https://… as the fleet's"
                 f" service, found {url}"
@@ -177,7 +184,7 @@ class ServiceClient:
                 f"no key for the service of {fleet}: expected USER:KEY and the host of the service in {file}, as"
                 " in promoter:KEY deploy.eu-1.example.com"
             )
-        if match["host"].lower() not in {parts.hostname, parts.netloc.lower()}:
+        if match["host"].lower() not in {host, parts.netloc}:
             raise ServiceError(
                 f"the key in {file} is not sent to {url}: it is for {sanitize(match['host'])}; correct the"
                 " document of the fleets, or the host in the file if the service has moved"

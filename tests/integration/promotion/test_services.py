@@ -427,6 +427,26 @@ def test_a_key_is_sent_to_no_host_but_its_own(tokens, host):
         assert service.seen == []
 
 
+@pytest.mark.parametrize("ending", ["\\@localhost", "\\@localhost/", "#@localhost", "?@localhost", "/@localhost"])
+def test_a_key_is_not_led_to_another_host_by_an_unusual_address(tokens, ending):
+    service = Service()
+    write_token(tokens, "eu-1", "promoter:secret-key localhost")
+    with service.running() as url:
+        assert "is not sent to" in problem_of(tokens, f"{url}{ending}")
+        assert service.seen == []
+
+
+def test_an_address_that_cannot_be_read_is_a_problem_of_its_fleet(tokens):
+    assert problem_of(tokens, "https://[::1") == "expected https://… as the service of eu-1, found https://[::1"
+
+
+def test_a_key_may_be_for_an_address_of_ipv6(tokens):
+    client = ServiceClient(tokens)
+    for host in ("::1", "[::1]:8080"):
+        write_token(tokens, "eu-1", f"promoter:secret-key {host}")
+        assert "authorization" in client.credentials(FleetService("eu-1", "http://[::1]:8080"))
+
+
 def test_a_key_may_be_for_one_port_of_its_host(tokens):
     with Service().running() as url:
         write_token(tokens, "eu-1", f"promoter:secret-key {url.removeprefix('http://')}")
