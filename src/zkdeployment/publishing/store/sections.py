@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterEvent
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.signing.statement import left_digest
-from zkdeployment.publishing.store.assignments import encode_targets, is_same_work, node_paths, writing
+from zkdeployment.publishing.store.assignments import encode_targets, is_same_work, node_paths, walk, writing
 from zkdeployment.publishing.store.cluster import (
     RecordedStops,
     begun_tops,
@@ -69,14 +69,14 @@ def tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterator
 
 
 def _replacing(wanted: Mapping[str, bytes], present: Mapping[str, Node]) -> Iterator[Operation]:
-    """Yield the operations that give nodes the wanted data, and delete the other present ones."""
+    """Yield the operations that give nodes the wanted data, and delete the other present ones, children first."""
     for path, data in sorted(wanted.items()):
         node = present.get(path)
         if node is None:
             yield Create(path, data)
         elif node.data != data:
             yield Set(path, data, node.version)
-    for path in sorted(present.keys() - wanted.keys()):
+    for path in sorted(present.keys() - wanted.keys(), reverse=True):
         yield Delete(path, present[path].version)
 
 
@@ -208,24 +208,30 @@ class OrderWriter(SectionWriter):
     """The order between services: a node for each service that other deployments wait for."""
 
     def reads(self, publication: Publication) -> SectionReads:
-        """Return the node above all orders, and the order of the last publication."""
-        return SectionReads([paths.ORDER, _standing_order(publication)])
+        """Return the node above all orders, and the orders of the last and of this publication."""
+        coming = paths.order_path(publication.sequence)
+        return SectionReads([paths.ORDER, _standing_order(publication), coming])
 
     def concerns_hosts(self, before: Before, publication: Publication) -> bool:
         """Whether the order was lost, and has to be written again."""
         return bool(publication.order) and before.nodes[_standing_order(publication)] is None
 
     def operations(self, before: Before, after: After) -> SectionOperations:
-        """Return the operations that create the nodes, if hosts have something new to do."""
+        """Return the operations that write the nodes, if hosts have something new to do.
+
+        An unfinished publication may have left nodes: while the last sequence is ahead of the clock, the next
+        publication has the same sequence.
+        """
         order, sequence = after.publication.order, after.sequence
-        if not order or after.since != sequence:
+        if after.since != sequence:
             return SectionOperations()
-        above = [paths.ORDER] if before.nodes[paths.ORDER] is None else []
-        entries = (
-            Create(paths.awaited_path(sequence, service), encode_entry(entry))
-            for service, entry in sorted(order.items())
-        )
-        return SectionOperations([*map(Create, [*above, paths.order_path(sequence)]), *entries])
+        directory = paths.order_path(sequence)
+        left = {} if before.nodes.get(directory) is None else walk(before.session, [directory])
+        wanted = {paths.awaited_path(sequence, service): encode_entry(entry) for service, entry in order.items()}
+        if order:
+            wanted[directory] = b""
+        above = [Create(paths.ORDER)] if order and before.nodes[paths.ORDER] is None else []
+        return SectionOperations([*above, *_replacing(wanted, left)])
 
 
 def _standing_order(publication: Publication) -> str:
