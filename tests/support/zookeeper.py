@@ -32,8 +32,9 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 
 @pytest.fixture
 def own_zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for one test, which may stop, kill and start it."""
-    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("own-zookeeper"))
+    """A server for one test, which may stop, kill and start it. Sessions survive a slow start."""
+    directory = tmp_path_factory.mktemp("own-zookeeper")
+    server = ZooKeeperServer(find_installation(), directory, more=("maxSessionTimeout=60000",))
     server.start()
     yield server
     server.kill()

@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.base.errors import RestartError
 from zkdeployment.zookeeper.connection import Connection
-from zkdeployment.zookeeper.session import Session
 
 CALLS = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
@@ -130,7 +128,6 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
     host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
     host.fail("/who/myfoo 0")
     block, failure = host.block(), host.run / "failure"
-    monkeypatch.setattr("zkdeployment.programs.agent.Session", partial(Session, call_timeout=0.5, patience=0.5))
     restarts, renew = [], Connection._renew
 
     def counted(connection: Connection, *why: Any) -> None:
@@ -143,6 +140,9 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
     monkeypatch.setattr(Connection, "_renew", counted)
     with host.agent(session_timeout=4) as agent:
         wait_until(fleet.calls, "the script")
+        assert agent.agent is not None
+        session = agent.agent._adapters.session
+        session.call_timeout, session._silence.patience = 0.5, 0.5
         proxy.cut()
         (failure / "in-the-way").mkdir(parents=True)
         block.unlink()
@@ -154,6 +154,7 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
             assert isinstance(agent.error, RestartError)
             assert "exit status 3" in json.loads(failure.read_text())["stop"]["reason"]
         proxy.heal()
+        session.call_timeout, session._silence.patience = 60, 60
         if not is_disk_first:
             wait_until(lambda: fleet.version is None, "the stop")
     if is_disk_first:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from structlog.testing import capture_logs
 
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import renew_session
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.clock import SystemClock
@@ -56,8 +56,8 @@ def test_a_filter_waits_for_its_input_and_for_zookeeper(own_zookeeper_server):
     address = own_zookeeper_server.address
     with (
         capture_logs() as logs,
-        Session(address) as session,
-        Session(address, call_timeout=0.5, session_timeout=4) as own,
+        Session(address, call_timeout=UNLIMITED) as session,
+        Session(address) as own,
         running_filter(own),
     ):
         wait_until(lambda: "filter-failed" in events(logs), "the input is missing")
@@ -65,8 +65,10 @@ def test_a_filter_waits_for_its_input_and_for_zookeeper(own_zookeeper_server):
         register(session, "1.1", "app1:80")
         wait_until(lambda: session.get(f"{OUTPUT}/app1:80"), "a list")
         assert events(logs).count("lead-acquired") == 1  # it kept the lead while the input was missing
+        own.call_timeout = 0.5
         own_zookeeper_server.kill()
         wait_until(lambda: "zookeeper-unreachable" in events(logs), "the filter notices it")
+        own.call_timeout = 60
         own_zookeeper_server.start()
         register(session, "1.1", "app1:80", "app2:80")
         wait_until(lambda: session.get(f"{OUTPUT}/app2:80"), "the next instance")

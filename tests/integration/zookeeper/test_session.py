@@ -15,7 +15,7 @@ from kazoo.security import make_acl
 from structlog.testing import capture_logs
 
 from support.proxy import Proxy
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, expire_session, sent_requests, through
 from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.errors import (
@@ -90,6 +90,7 @@ def test_an_opening_may_be_repeated_after_the_server_was_silent(zookeeper, proxy
     with pytest.raises(UnreachableError, match="does not answer"):
         session.open()
     proxy.heal()
+    session.call_timeout = 60
     wait_until(lambda: session.connected, "the connection")
     session.open()
     assert session.get("/") is not None
@@ -300,8 +301,9 @@ def test_a_session_that_follows_one_that_was_lost_while_it_caught_up_catches_up_
     ids=["silent", "deaf", "unheard", "slow"],
 )
 def test_every_call_ends_in_time_although_the_servers_are_silent(zookeeper, proxy, fault):
-    session = Session(through(proxy, zookeeper), call_timeout=0.5, close_timeout=0.5)
+    session = Session(through(proxy, zookeeper), close_timeout=0.5)
     session.open()
+    session.call_timeout = 0.5
     fault(proxy)
     started = time.monotonic()
     for call in (
@@ -334,7 +336,7 @@ def test_the_session_survives_a_restart_of_the_server(own_zookeeper_server):
     # A starting server may accept a connection and never answer. After a share of the session timeout the client
     # tries the next address, so there are two addresses.
     twice = f"{server.address},{server.address}"
-    with Session(twice, session_timeout=6, call_timeout=30) as session:
+    with Session(twice, call_timeout=UNLIMITED) as session:
         session.enqueue("/mine-", b"")
         session_id = session.id
         server.kill()
@@ -354,7 +356,8 @@ def test_an_expired_session_is_replaced_and_its_ephemeral_nodes_are_deleted(sess
     wait_until(lambda: session.connected and session.id not in {before, None}, "a new session")
     assert session.get(mine) is None
     assert session.alive
-    assert session.link == ConnectionStatus(connected=True, connections=2, sessions=2)
+    assert session.link.sessions == 2
+    assert session.link.connections >= 2  # the owner may take its session back before the server expires it
 
 
 def test_session_changes_call_all_callbacks_although_a_callback_fails(session):
@@ -470,32 +473,33 @@ def test_a_dead_client_is_replaced_once_and_watches_continue(zookeeper, client):
 @pytest.mark.parametrize("silence", ["cut", "freeze"])
 def test_a_client_without_an_answer_is_replaced_once_in_each_outage(zookeeper, proxy, silence):
     changes = []
-    with Session(through(proxy, zookeeper), call_timeout=0.4, patience=0.5, close_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper), close_timeout=0.5) as session:
         session.watch("/", lambda: changes.append(session._client))
         for _ in range(2):
             before = session._client
+            session.call_timeout, session._silence.patience = 0.4, 0.5
             getattr(proxy, silence)()
             wait_until(lambda before=before: renewed(session, before), "a new client")
             proxy.heal()
             session.call_timeout, session._silence.patience = 60, 60
             assert session.get("/") is not None
             wait_until(lambda: session._client in changes, "the watch of the new client")
-            session.call_timeout = 0.4
-            session._silence.patience = 0.5
 
 
 def test_a_client_whose_server_lost_its_data_is_replaced_although_other_silences_last_longer(own_zookeeper_server):
     server = own_zookeeper_server
-    with Session(server.address, call_timeout=0.5, doubtful=0.5) as session, capture_logs() as logs:
+    with Session(server.address) as session, capture_logs() as logs:
         for _ in range(20):
             session.commit(Create("/a"), Delete("/a"))
         session.commit(Create("/kept"))
         before = session._client
+        session.call_timeout, session._silence.doubtful = 0.5, 0.5
         server.stop()
         shutil.rmtree(server.directory / "data")
         assert not renewed(session, before), "a server that is away is no reason"
         server.start()
         wait_until(lambda: renewed(session, before), "a new client")
+        session.call_timeout, session._silence.doubtful = 60, 60
         wait_until(lambda: exists(session, "/") and not exists(session, "/kept"), "the empty store")
     (reason,) = (log["reason"] for log in logs if log["event"] == "zookeeper-client-replaced")
     assert re.match("the servers went back: expected transaction 0x[0-9a-f]+ or a later one, found 0x", reason)
@@ -514,7 +518,8 @@ def renewed(session, before):
 
 
 def test_a_second_client_without_an_answer_demands_a_restart(zookeeper, proxy):
-    with Session(through(proxy, zookeeper), call_timeout=0.2, patience=0.5, close_timeout=0.5) as session:
+    with Session(through(proxy, zookeeper), close_timeout=0.5) as session:
+        session.call_timeout, session._silence.patience = 0.2, 0.5
         proxy.cut()
         before = session._client
         wait_until(lambda: renewed(session, before), "a new client")
