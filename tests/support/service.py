@@ -167,15 +167,17 @@ def running_service(
     prepare: Callable[[ServerAdapters], None] = lambda _adapters: None,
     authority: Authority | None = None,
     port: int = 0,
+    call_timeout: float = 5.0,
 ) -> Iterator[RunningService]:
     """Serve the application for a ZooKeeper at this connection string, with the repository of these settings.
 
     ``prepare`` may change the adapters of features before requests come. With an ``authority``, connections are
-    encrypted. The service listens on ``port``, by default on a free one.
+    encrypted. The service listens on ``port``, by default on a free one. ``call_timeout`` limits its requests to
+    ZooKeeper.
     """
     settings = settings or ServerSettings()
-    feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
-    with ExitStack() as stack, Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
+    feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=call_timeout))
+    with ExitStack() as stack, Session(zookeeper, session_timeout=6.0, call_timeout=call_timeout) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
             repositories = syncer_repositories(repository.require(SyncSettings))

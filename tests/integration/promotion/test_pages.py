@@ -15,6 +15,7 @@ from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.promotion.feed import PROMOTION_PART
 from zkdeployment.promotion.records import FleetState
+from zkdeployment.promotion.store import read_standings
 from zkdeployment.service.users.user import Role
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -50,6 +51,11 @@ def seen_by(service, running, condition, awaited):
     running.until(lambda: condition(reading_of(service)), awaited)
 
 
+def shown(browser, text):
+    """Return when the page shows an act that was done."""
+    wait_until(lambda: text in browser.get("/fleets").text, text)
+
+
 def canary_is_through(service, running):
     seen_by(
         service,
@@ -75,18 +81,18 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
             assert (refused.status_code, "does not contain abcdef" in refused.text) == (409, True)
             values = {"reason": "an audit", "revision": commit[:9], "until": "2h"}
             assert submit(browser, form, "Pin", values).status_code == 303
-            assert f"Pinned to {commit[:12]} until " in browser.get("/fleets").text
+            shown(browser, f"Pinned to {commit[:12]} until ")
             form = follow(browser, browser.get("/fleets"), "Unpin", of="eu-1")
             assert submit(browser, form, "Unpin", {"reason": "it is over"}).status_code == 303
-            assert 'aria-label="Promotion of' in browser.get("/fleets").text
+            shown(browser, 'aria-label="Promotion of')
             form = follow(browser, browser.get("/fleets"), "Promote", of=commit[:12])
             assert f"The commit is {commit[:12]} by " in form.text
             assert submit(browser, form, "Promote this commit", {"reason": "stay"}).status_code == 303
-            page = browser.get("/fleets").text
-            assert f"Promotions run from {commit[:12]}, chosen by ann: stay; newer commits wait until" in page
+            shown(browser, f"Promotions run from {commit[:12]}, chosen by ann: stay; newer commits wait until")
             assert browser.get("/api/v1/fleets").json()["choice"]["revision"] == commit
             form = follow(browser, browser.get("/fleets"), "Follow the main branch")
             assert submit(browser, form, "Follow the main branch", {"reason": "go on"}).status_code == 303
+            wait_until(lambda: "Promotions run from" not in browser.get("/fleets").text, "the choice is gone")
             early = follow(browser, browser.get("/fleets"), "Promote", of="rest")
             form = follow(browser, browser.get("/fleets"), "Pause the promotion")
             assert submit(browser, form, "Pause the promotion", {"reason": "look"}).status_code == 303
@@ -146,6 +152,9 @@ def test_changes_of_fleets_and_promotions_are_events(service, fleets):
     with fleets.promoter() as running:
         canary_is_through(service, running)
         running.cycles()
+        wait_until(
+            lambda: reading_of(service).standings == read_standings(fleets.session), "the service has read them"
+        )
         before = service.adapters.feed.recent_events().last
         running.cycles(20)  # every report is read again, and nothing else changes
         fleets.fleets["us-1"].state = FleetState.STOPPED

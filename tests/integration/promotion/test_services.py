@@ -5,14 +5,13 @@ import datetime as dt
 import json
 import ssl
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
 
-from support.waiting import ManualClock, wait_until
+from support.waiting import UNLIMITED, ManualClock, wait_until
 from support.web.servers import HangingServer
 from zkdeployment.base.errors import ConfigurationError, ServiceError
 from zkdeployment.promotion import services
@@ -193,13 +192,12 @@ def test_a_slow_service_delays_no_other(tokens, monkeypatch):
                 "all silent services are known",
             )
             followed.clock.time += 10
-            before = time.monotonic()
+            monkeypatch.setattr(services, "_REPORT", UNLIMITED)
             followed.services.reports(addresses)
             wait_until(
                 lambda: followed.services.reports(addresses)["eu-1"].read_at == followed.clock.now(),
                 "the service has answered again",
             )
-            assert time.monotonic() - before < 0.5
             problem = followed.services.reports(addresses)["dead-0"].problem
             assert problem == f"the service at http://127.0.0.1:{silent.port} did not answer within 0.5 s"
     finally:

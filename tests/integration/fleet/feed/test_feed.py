@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from support.builders import make_package
 from support.fleets.registered import write_services
 from support.proxy import Proxy
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, renew_session, sent_requests, through, write_node
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import UnreachableError
@@ -22,6 +22,7 @@ from zkdeployment.fleet.feed.feed import COALESCED, ZooKeeperFeed
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.instances import DownInstances
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.records import Refusal
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.requests import write_refusal
@@ -157,15 +158,18 @@ def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes:
 def test_a_maintenance_that_ends_by_itself_leaves_the_fleet_with_an_event(
     zookeeper: str, fleet_nodes: KazooClient
 ):
-    until = time.time() + 2.0
-    record = {"by": "ann", "reason": "new disk", "since": 1.0, "until": until}
+    record = {"by": "ann", "reason": "new disk", "since": 1.0, "until": time.time() + UNLIMITED}
     write_node(fleet_nodes, "/zkdeployment/maintenance/h1", record)
     with following(zookeeper) as feed:
-        assert fleet_of(feed).maintenance["h1"].until == until
+        assert fleet_of(feed).maintenance["h1"].until == record["until"]
+        until = time.time() + 1.0
+        write_node(fleet_nodes, "/zkdeployment/maintenance/h1", {**record, "until": until})
         wait_until(lambda: not fleet_of(feed).maintenance, "the end")
         assert time.time() >= until
         events = [event for batch in feed.recent_events().batches for event in batch.events]
-        assert [event.subject for event in events if event.kind is EventKind.HOST] == ["h1"]
+    (*_, last) = (event for event in events if event.kind is EventKind.HOST)
+    assert last.subject == "h1"
+    assert last.body["state"] != HostState.MAINTENANCE.value
 
 
 def test_nodes_that_are_created_later_are_followed(zookeeper: str, client: KazooClient):

@@ -194,7 +194,7 @@ def test_an_operator_with_paths_sees_only_the_acts_that_it_may_do(service, clien
         assert submit(browser, form, "Release the lock", {"reason": "because"}).status_code == 303
         stop = follow(browser, browser.get("/"), "Stop")
         assert submit(browser, stop, "Stop the fleet", {"reason": "because"}).status_code == 303
-        assert "/acts/" not in browser.get("/").text
+        wait_until(lambda: "/acts/" not in browser.get("/").text, "the page shows the stop")
     assert client.get_children("/role-locks/web") == ["lr-0000000001"]
     assert client.get_children("/agent-locks/shop,web") == []
 

@@ -13,6 +13,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.config.settings import load
 from zkdeployment.publishing.acts.opening import open_commits
+from zkdeployment.publishing.sources.git import act_commits
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.service.users.user import Role
@@ -125,16 +126,17 @@ def test_the_plan_opens_with_the_branches_that_are_not_published(browser, publis
     assert "hello 1.3" in browser.get("/plan?revision=trial").text
 
 
-def test_a_repository_that_never_answers_does_not_delay_the_page(tmp_path, zookeeper, publishing):
+def test_a_repository_that_never_answers_does_not_delay_the_page(tmp_path, zookeeper, publishing, monkeypatch):
+    monkeypatch.setattr(act_commits, "_MOMENT", 5.0)
     hanging = HangingServer()
     url = f"git://127.0.0.1:{hanging.port}/tree.git"
     with closing(hanging), serving(tmp_path, zookeeper, publishing, **{"push-url": url}) as client:
-        for seconds in (3.0, 1.0, 1.0):  # only the first page waits for a moment
+        for seconds in (30.0, 4.0, 4.0):  # only the first page waits for a moment
             deadline = Deadline(seconds)
             page = client.get("/plan")
             assert not deadline.passed
             assert (
-                f"Branches are missing here: the repository {url} has not answered for 1 s; try again" in page.text
+                f"Branches are missing here: the repository {url} has not answered for 5 s; try again" in page.text
             )
         assert hanging.accepted == 1
 
