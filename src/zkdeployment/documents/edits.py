@@ -73,14 +73,17 @@ def add_document(text: str, content: Mapping[str, Any]) -> str:
 
 
 def remove_document(text: str, position: int) -> str:
-    """Return the text without the document at a position, counted from 0; empty if no document is left."""
-    starts = _document_starts(text)
+    """Return the text without the document at a position, counted from 0; empty if no document is left.
+
+    Raises ``TreeError`` if the document cannot be removed.
+    """
+    values, starts = _values(text), _document_starts(text)
     if len(starts) == 1:
         return ""
     begin = starts[position]
     end = starts[position + 1] if position + 1 < len(starts) else len(text)
     rest = text[:begin] + text[end:]
-    if _values(rest) != [value for number, value in enumerate(_values(text)) if number != position]:
+    if _values(rest) != [value for number, value in enumerate(values) if number != position]:
         raise TreeError("cannot remove the document from its file: remove it by hand")
     return rest
 
@@ -98,7 +101,7 @@ def change_document(text: str, position: int, changes: Mapping[Way, object]) -> 
                 after = change(text, position, way, value)
                 if after is not None and _values(after) == wanted:
                     break
-            except (YamlTextError, YAMLError, yaml.YAMLError):
+            except (TreeError, YAMLError, yaml.YAMLError):
                 continue
         else:
             raise TreeError(f"cannot change {'.'.join(map(str, way))} in the document: change it by hand")
@@ -107,7 +110,14 @@ def change_document(text: str, position: int, changes: Mapping[Way, object]) -> 
 
 
 def _values(text: str) -> list[Any]:
-    return [_as_text(document.value) for document in parse_yaml(text)]
+    """Return the values of all documents of a file; raises ``TreeError`` if one of them is no valid YAML."""
+    try:
+        return [_as_text(document.value) for document in parse_yaml(text)]
+    except YamlTextError as error:
+        raise TreeError(
+            f"cannot change a document, because its file has an error at {error.line}:{error.column}: {error};"
+            " correct the file first, see 'zkdeployment lint'"
+        ) from error
 
 
 def _as_text(value: object) -> Any:

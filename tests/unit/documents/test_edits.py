@@ -90,6 +90,16 @@ def test_a_place_that_does_not_exist_is_refused():
         change_document(TEXT, 0, {("data", "nothing"): REMOVED})
 
 
+@pytest.mark.parametrize("other", ["a: 1\na: 2\n", "a: [\n"])
+def test_an_error_in_another_document_of_the_file_is_refused_with_its_place(other):
+    text = f"{TEXT}---\n{other}"
+    place = rf"its file has an error at {TEXT.count(chr(10)) + 3}:1: "
+    with pytest.raises(TreeError, match=place):
+        change_document(text, 0, {("data", "by"): "bob"})
+    with pytest.raises(TreeError, match=place):
+        remove_document(text, 0)
+
+
 def test_a_document_is_added_at_the_end():
     content = {"schema": "zkdeployment/Quarantine/v1", "metadata": {"name": "x", "version": "010"}}
     added = add_document(TEXT, content)

@@ -236,6 +236,13 @@ def test_the_termination_of_a_group_whose_document_was_removed_brings_the_docume
     assert site.refusals() == []
 
 
+def test_an_act_on_a_document_in_a_file_with_an_error_is_refused(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    site.branch.push({FILE: f"{site.branch.files()[FILE]}---\nkey: 1\nkey: 2\n"})
+    with pytest.raises(TreeError, match="its file has an error at .*: key is given twice"):
+        approve_intent(site.commits, site.order())
+
+
 def test_an_unapproved_intent_is_not_instantiated(site: Site) -> None:
     site.create(apps={"front": ("/p1/shop/front",)})
     with pytest.raises(RefusedError, match="p1/store/v1/shop is Created: it must be approved first"):
