@@ -296,7 +296,7 @@ class SyncerReport(Record):
     ``interval`` is the number of seconds until its next cycle. ``fetched`` is when it last read the repository.
     ``waiting`` are the commits of the branch that are not published, at most ``MOST_WAITING``, newest first.
     ``absent`` maps the ids of the absent hosts to the times at which they disappeared, ``None`` for a time that no
-    syncer saw; reports of older syncers lack the key.
+    syncer saw; reports of older syncers, and those that would be too large for their node, lack the key.
     """
 
     is_lenient: ClassVar[bool] = True

@@ -230,21 +230,12 @@ def _rollout_progress(state: RolloutState, hosts: Iterable[Host]) -> str:
     return "; ".join(parts)
 
 
-#: The most absent hosts in a report, so that the report fits into its node.
-MOST_ABSENT = 10_000
-
-
-def disappearances(
-    last: SyncerReport | None, absent: Collection[str], now: float
-) -> dict[str, float | None] | None:
+def disappearances(last: SyncerReport | None, absent: Collection[str], now: float) -> dict[str, float | None]:
     """Return when each of these ``absent`` hosts disappeared, by id; ``None`` for a time that no syncer saw.
 
     A host that the ``last`` report does not name was registered then, or has appeared since. A late report, or
-    that of an older syncer, does not show when such a host disappeared. With more than ``MOST_ABSENT`` hosts,
-    no time is kept, and the result is ``None``.
+    one without the key ``absent``, does not show when such a host disappeared.
     """
-    if len(absent) > MOST_ABSENT:
-        return None
     named = None if last is None else last.absent
     is_seen = last is not None and named is not None and now <= last.time + last.patience
     return {host: named[host] if named and host in named else (now if is_seen else None) for host in absent}

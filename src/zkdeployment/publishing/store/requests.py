@@ -12,7 +12,7 @@ from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerR
 from zkdeployment.publishing.rules.convergence import disappearances
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
-from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
+from zkdeployment.zookeeper.transactions import NODE_LIMIT, Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def write_report(session: Session, report: SyncerReport, now: float) -> None:
     """Write the heartbeat of a syncer with the absent hosts; with several syncers, the last heartbeat is shown.
 
     If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays, and the
-    commits that waited then.
+    commits that waited then. The absent hosts are omitted if the heartbeat would not fit into its node.
     """
     session.ensure(paths.OURS)
     (node,), (registered, known) = session.look([paths.SYNCER], [paths.HOSTS, paths.INVENTORY])
@@ -153,6 +153,8 @@ def write_report(session: Session, report: SyncerReport, now: float) -> None:
     if report.fetched is None and last is not None:
         report = replace(report, fetched=last.fetched, waiting=last.waiting)
     data = encode(report.to_json())
+    if len(data) > NODE_LIMIT:
+        data = encode(replace(report, absent=None).to_json())
     with contextlib.suppress(ConflictError):  # another syncer has written a heartbeat in between
         session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
 

@@ -239,7 +239,7 @@ def test_the_termination_of_a_group_whose_document_was_removed_brings_the_docume
 def test_an_act_on_a_document_in_a_file_with_an_error_is_refused(site: Site) -> None:
     site.create(apps={"front": ("/p1/shop/front",)})
     site.branch.push({FILE: f"{site.branch.files()[FILE]}---\nkey: 1\nkey: 2\n"})
-    with pytest.raises(TreeError, match="its file has an error at .*: key is given twice"):
+    with pytest.raises(TreeError, match=r"its file has an error at .*: key is given twice"):
         approve_intent(site.commits, site.order())
 
 

@@ -35,12 +35,13 @@ from zkdeployment.publishing.signing.standing import StandingPublication
 from zkdeployment.publishing.store import builder as publishing
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
-from zkdeployment.publishing.store.requests import answer_request
+from zkdeployment.publishing.store.requests import answer_request, read_report
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.strategies.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.values import Tree, TreeChange
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
@@ -828,3 +829,16 @@ def test_a_publication_deletes_the_lock_nodes_of_removed_services_unless_they_ar
     change = replace(third.change, delete=[path for path in third.change.delete if not path.startswith("/by")])
     store.publish(replace(third, change=change))
     assert session.children("/agent-locks") == ["by,hand", "shop,s0000"]
+
+
+def test_a_heartbeat_that_would_not_fit_into_its_node_names_no_absent_hosts(store, session):
+    names = [f"{number:0253}" for number in range(2100)]
+    session.ensure(paths.INVENTORY)
+    for start in range(0, len(names), 700):
+        session.commit(*(Create(f"{paths.INVENTORY}/{name}") for name in names[start : start + 700]))
+    store.report("published", 60, 1000.0)
+    found = read_report(session)
+    assert (found.last_message, found.absent) == ("published", None)
+    session.commit(*(Delete(f"{paths.INVENTORY}/{name}") for name in names[:700]))
+    store.report("published", 60, 1000.0)
+    assert read_report(session).absent.keys() == {*names[700:]}

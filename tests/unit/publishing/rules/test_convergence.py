@@ -22,7 +22,6 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.publication import Origin, Published
 from zkdeployment.publishing.records import SyncerReport, SyncOptions
 from zkdeployment.publishing.rules.convergence import (
-    MOST_ABSENT,
     PublicationSnapshot,
     behind,
     count_excluded,
@@ -235,9 +234,3 @@ def test_revisions_are_compared_as_text():
 )
 def test_a_syncer_dates_the_hosts_that_disappeared_since_its_last_report(last, found):
     assert disappearances(last, ["a", "b"], 1100.0) == found
-
-
-def test_a_report_that_would_not_fit_into_its_node_names_no_absent_hosts():
-    absent = [str(number) for number in range(MOST_ABSENT + 1)]
-    assert disappearances(None, absent, 1100.0) is None
-    assert len(disappearances(None, absent[1:], 1100.0)) == MOST_ABSENT
