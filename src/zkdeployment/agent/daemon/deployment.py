@@ -14,7 +14,7 @@ from zkdeployment.agent.rules.planner import is_settled
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
-from zkdeployment.agent.steps.reboots import withdraw_reboot
+from zkdeployment.agent.steps.reboots import forget_abandoned_steps
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Mandate, Revision, held_reason
 from zkdeployment.base.daemon.cycles import spread
 from zkdeployment.base.daemon.failpoints import failpoints, reach
@@ -567,7 +567,7 @@ class DeploymentRun:
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan
-        withdraw_reboot(self._reporting, plan.steps)
+        forget_abandoned_steps(self._reporting, plan)
         executor = Executor(self._adapters, self._reporting.host.identity, self._supervision, host_plan)
         try:
             executor.prepare(rehearse=self._supervision.gate is not None)

@@ -156,15 +156,7 @@ class Executor:
     ) -> None:
         self._supervisor = supervisor
         self._plan = plan.plan
-        reboots = HostReboots(
-            adapters,
-            supervisor.basis,
-            identity,
-            part=lambda: None if supervisor.gate is None else supervisor.gate.part,
-            alone=supervisor.lease.is_leasable,
-            retry=supervisor.retry_midway,
-            await_end=supervisor.await_end,
-        )
+        reboots = HostReboots(adapters, identity, supervisor)
         self._effects = StepEffects(adapters, supervisor.basis, identity, reboots, self._plan.unrecorded)
         self._runner = StepRunner(adapters, identity, self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(self._runner, plan)

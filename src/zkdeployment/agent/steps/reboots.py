@@ -16,47 +16,27 @@ from zkdeployment.base.machine.reboots import MAX_REBOOTS, RebootRecord
 from zkdeployment.publishing.store.reboots import read_reboot, recording_reboot, remove_reboot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from zkdeployment.agent.adapters import AgentAdapters
+    from zkdeployment.agent.daemon.deployment import Supervision
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.plan import Deploy, Reboot, Step
-    from zkdeployment.base.publication import DeploymentBasis
-    from zkdeployment.strategies.permission import RolloutPart
+    from zkdeployment.base.plan import Deploy, Plan, Reboot, Step
 
 #: Seconds between two checks whether the agent has to end.
 _PAUSE = 5.0
 
 
 class HostReboots:
-    """Reboots the host ``identity`` for steps of the publication of ``basis``.
+    """Reboots the host ``identity`` for steps that ``supervisor`` permits."""
 
-    ``part`` returns the part of the rollout that judges failures. Without it, a failure concerns the host
-    ``alone``, or stops the fleet. ``retry`` repeats a call until ZooKeeper
-    answers. ``await_end`` waits some seconds, and raises ``ShutdownError`` when this process is asked to end.
-    """
-
-    def __init__(
-        self,
-        adapters: AgentAdapters,
-        basis: DeploymentBasis,
-        identity: Identity,
-        *,
-        part: Callable[[], RolloutPart | None],
-        alone: bool,
-        retry: Callable[[Callable[[], None], str], None],
-        await_end: Callable[[float], None],
-    ) -> None:
+    def __init__(self, adapters: AgentAdapters, identity: Identity, supervisor: Supervision) -> None:
         self._adapters = adapters
-        self._basis = basis
         self._identity = identity
-        self._part = part
-        self._alone = alone
-        self._retry = retry
-        self._await_end = await_end
+        self._supervisor = supervisor
 
     def boots(self, deployment: Deployment) -> int:
         """Return the number of boots for the present step of a deployment."""
@@ -77,7 +57,7 @@ class HostReboots:
         try:
             record = self._record(step, timeout)
             with failpoints("publish-reboot"):
-                self._retry(lambda: self._publish(record, lock), "reboot-not-recorded")
+                self._supervisor.retry_midway(lambda: self._publish(record, lock), "reboot-not-recorded")
             with failpoints("reboot"):
                 self._adapters.system.reboot()
             self._await_shutdown(record)
@@ -100,12 +80,12 @@ class HostReboots:
                 f" {self.boots(step.deployment)} took place: expected that the host needs none any more; see"
                 " 'zkdeployment why' for the packages that ask for it"
             )
-        part = self._part()
+        part = None if self._supervisor.gate is None else self._supervisor.gate.part
         record = RebootRecord(
             host_id=self._identity.id,
             host_name=self._identity.name,
-            revision=self._basis.revision,
-            sequence=self._basis.sequence,
+            revision=self._supervisor.basis.revision,
+            sequence=self._supervisor.basis.sequence,
             path=step.deployment.path,
             number=step.deployment.number,
             step=step.title,
@@ -115,7 +95,7 @@ class HostReboots:
             count=count,
             rollout=None if part is None else part.rollout,
             phase=None if part is None else part.phase.value,
-            alone=self._alone,
+            alone=self._supervisor.lease.is_leasable,
         )
         with failpoints("record-reboot"):
             system.save(state.rebooting(record))
@@ -134,7 +114,7 @@ class HostReboots:
         clock = self._adapters.clock
         end = clock.monotonic() + record.deadline - record.since
         while (left := end - clock.monotonic()) > 0:
-            self._await_end(min(left, _PAUSE))
+            self._supervisor.await_end(min(left, _PAUSE))
         raise RebootError(
             f"the host did not reboot: its boot id is still {record.boot_id}"
             f" {record.deadline - record.since:.0f} s after {' '.join(self._adapters.system.command)} succeeded"
@@ -149,7 +129,9 @@ class HostReboots:
         system = self._adapters.system
         with failpoints("withdraw-reboot"):
             system.save(system.state().withdrawn())
-        self._retry(lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn")
+        self._supervisor.retry_midway(
+            lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn"
+        )
 
 
 def note_boot(reporting: HostReporting) -> None:
@@ -179,3 +161,18 @@ def withdraw_reboot(reporting: HostReporting, steps: Iterable[Step]) -> None:
     session, host_id = reporting.adapters.session, reporting.host.identity.id
     reporting.retry_until_reachable(lambda: remove_reboot(session, host_id))
     system.save(system.state().completed(pending.deployment))
+
+
+def forget_abandoned_steps(reporting: HostReporting, plan: Plan) -> None:
+    """Forget the reboots for steps that the plan no longer has, so that later steps count their own.
+
+    The reboots for services of stopped groups count: their steps are only withheld.
+    """
+    withdraw_reboot(reporting, plan.steps)
+    named = {str(getattr(step, "deployment", None)) for step in plan.steps}
+    withheld = frozenset().union(*plan.withheld.values())
+    system = reporting.adapters.system
+    before = system.state()
+    after = before.without_abandoned(lambda name: name in named or name.rpartition(" ")[0] in withheld)
+    if after != before:
+        system.save(after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -161,6 +161,14 @@ class SystemState(Record):
         """Return the state after the step of a deployment succeeded: its reboots count no more."""
         return self._without(str(deployment))
 
+    def without_abandoned(self, is_wanted: Callable[[str], bool]) -> SystemState:
+        """Return the state in which only reboots for deployments that ``is_wanted`` accepts count."""
+        return replace(
+            self,
+            begun={name: count for name, count in self.begun.items() if is_wanted(name)},
+            boots={name: count for name, count in self.boots.items() if is_wanted(name)},
+        )
+
     def after_failure(self, deployment: Deployment) -> SystemState:
         """Return the state after the failure of a deployment's step was reported.
 
@@ -171,9 +179,5 @@ class SystemState(Record):
 
     def _without(self, subject: str) -> SystemState:
         is_own = self.pending is not None and str(self.pending.deployment) == subject
-        return replace(
-            self,
-            pending=None if is_own else self.pending,
-            begun={name: count for name, count in self.begun.items() if name != subject},
-            boots={name: count for name, count in self.boots.items() if name != subject},
-        )
+        others = self.without_abandoned(lambda name: name != subject)
+        return replace(others, pending=None if is_own else self.pending)

@@ -398,6 +398,54 @@ def test_a_script_may_ask_for_a_reboot_if_its_service_permits_that(fleet, asking
     assert asking.system == {}
 
 
+def test_reboots_for_an_abandoned_deployment_do_not_count_for_a_later_one(fleet, asking):
+    def publish(revision, **properties):
+        fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", **properties})
+        fleet.set_version(revision)
+
+    publish("r1", reboot="allowed")
+    with asking.reaching_its_reboot():
+        pass
+    asking.boot("boot-2")
+    put_script(asking.host.root, "foo", SCRIPT)
+    fleet.remove("/who/myfoo")
+    fleet.set_version("r2")
+    with asking.host.agent():
+        asking.host.wait_for_version("r2")
+    assert asking.system == {}
+    put_script(asking.host.root, "foo", ASKING)
+    asking.host.packages.put(make_package("foo", "1.0"))
+    fleet.service("/who/myfoo", "foo", None, h1=1)
+    publish("r3", reboot="allowed")
+    with asking.reaching_its_reboot():
+        assert fleet.get("/zkdeployment/reboots/h1")["count"] == 1
+
+
+def test_a_generation_that_is_wanted_again_after_it_was_abandoned_reboots_the_host(fleet):
+    machine = Machine(fleet, "h1", packages="none")
+
+    def reboot_for(revision, generation):
+        wanted(fleet, NEW, "h1", update="none", generation=generation)
+        fleet.set_version(revision)
+        with machine.reaching_its_reboot():
+            pass
+        machine.boot(f"boot-of-{revision}")
+
+    def complete(revision, generation):
+        wanted(fleet, NEW, "h1", update="none", generation=generation)
+        fleet.set_version(revision)
+        with machine.host.agent():
+            machine.host.wait_for_version(revision)
+
+    reboot_for("r1", 1)
+    complete("r1", 1)
+    reboot_for("r2", 2)
+    complete("r3", 1)
+    reboot_for("r4", 2)
+    complete("r4", 2)
+    assert machine.reboots == 3
+
+
 def test_without_permission_the_status_of_a_reboot_is_a_failure(fleet, asking):
     fleet.write("/who/myfoo", {"type": "foo", "version": "1.0"})
     fleet.set_version("r1")
