@@ -94,11 +94,15 @@ def test_the_unit_names_of_scopes_are_unique():
 
 def test_a_timeout_ends_all_processes_of_the_scope(tmp_path, make, machine):
     text = "#!/bin/sh\nsetsid sleep 300 &\necho $! > $HERE/daemon\nwait\n"
-    with pytest.raises(ScriptError, match=r"x did not end within 2 s and was killed"):
-        make(timeout=2).run([script(tmp_path, text)], name="x", revision="r")
+    for limit in (2, 10, 60):
+        earlier = len(machine.calls)
+        with pytest.raises(ScriptError, match=f"x did not end within {limit} s and was killed"):
+            make(timeout=limit).run([script(tmp_path, text)], name="x", revision="r")
+        if (tmp_path / "daemon").exists():
+            break  # else the machine was too slow to start it
     daemon = int((tmp_path / "daemon").read_text())
     wait_until(lambda: not psutil.pid_exists(daemon), "the process in its own session has ended")
-    assert [call[:3] for call in machine.calls[1:2]] == [["systemctl", "kill", "--signal=SIGTERM"]]
+    assert machine.calls[earlier + 1][:3] == ["systemctl", "kill", "--signal=SIGTERM"]
 
 
 def test_a_daemon_survives_the_end_of_its_script(tmp_path, make, machine):

@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from support.hosts.packages import AvailablePackage
+from support.waiting import wait_until
 from zkdeployment.agent.packages.installed_packages import RpmDatabase
 from zkdeployment.base.errors import ConfigurationError, ProgramError
 from zkdeployment.base.machine import process
@@ -98,8 +99,12 @@ def test_outdated_metadata_is_removed_after_a_while(tmp_path, repository):
 def test_the_secret_key_is_secret_and_no_agent_stays(repository):
     (secret,) = [file for file in repository.directory.iterdir() if b"PRIVATE KEY" in start(file)]
     assert secret.stat().st_mode & 0o077 == 0
-    process = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
-    assert not [line for line in process if "gpg-agent" in line and "zkd-" in line]
+
+    def agents() -> list[str]:
+        lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+        return [line for line in lines if "gpg-agent" in line and "zkd-" in line]
+
+    wait_until(lambda: not agents(), "the agents of this test, and of others at the same time, have ended")
 
 
 def start(file):

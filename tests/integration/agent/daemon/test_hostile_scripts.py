@@ -24,7 +24,7 @@ while :; do sleep 1; done
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    host = fleet.host("h1", script_timeout="1.5")
+    host = fleet.host("h1", script_timeout="10")
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     return host
@@ -34,13 +34,13 @@ def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fle
     put_script(host.root, "foo", STUBBORN)
     with host.process() as agent:
         wait_until(lambda: "error" in host.node, "the failure")
-        assert host.node["error"] == "deploy /who/myfoo 0 did not end within 1.5 s and was killed"
+        assert host.node["error"] == "deploy /who/myfoo 0 did not end within 10 s and was killed"
         script = int((host.root / "pid").read_text())
         wait_until(lambda: not psutil.pid_exists(script), "the script is gone")
         assert fleet.version is None
         assert host.markers == []
         assert not (host.run / "script").exists()
-        host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
+        host.config.write_text(host.config.read_text().replace("script-timeout = 10", "script-timeout = 100"))
         agent.send_signal(signal.SIGHUP)
         put_script(host.root, "foo")
         fleet.set_version("r1")
@@ -55,7 +55,7 @@ def test_a_hanging_script_that_ignores_signals_is_killed_and_stops_the_fleet(fle
 @pytest.mark.nightly
 def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, host):
     put_script(host.root, "foo", "#!/bin/sh\nexec head -c 60000000 /dev/zero\n")
-    host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
+    host.config.write_text(host.config.read_text().replace("script-timeout = 10", "script-timeout = 100"))
     fleet.set_version(False)
     with host.new_process("--verbose") as child:
         agent = psutil.Process(child.pid)

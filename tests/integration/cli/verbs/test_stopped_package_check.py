@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -117,8 +118,11 @@ def test_a_check_of_packages_serves_the_watchdog_and_ends_at_sigterm_with_nothin
                 signs = messages.count("WATCHDOG=1")
                 wait_until(lambda: messages.count("WATCHDOG=1") > signs + 3, "signs of life during the check")
             assert metadata.clients
-            for process in [psutil.Process(syncer.pid), *(solvers(tmp_path) if with_dnf else [])]:
-                process.terminate()
+            started = solvers(tmp_path) if with_dnf else []
+            syncer.terminate()
+            for solver in started:
+                with contextlib.suppress(psutil.NoSuchProcess):  # the syncer may have ended it already
+                    solver.terminate()
             assert syncer.wait() == status
         finally:
             syncer.kill()

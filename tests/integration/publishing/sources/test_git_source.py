@@ -365,7 +365,11 @@ class TestRemotesThatCannotBeRead:
         git = GitSource(f"ssh://git@git.example{repository.directory}", mirror, timeout=60, gap=60)
         git.fetch()
         (tmp_path / "hang").touch()
-        assert refused(replace(git, timeout=0.5).fetch) == "git fetch did not end within 0.5 s and was stopped"
+        for limit in (0.5, 5, 30):
+            problem = refused(replace(git, timeout=limit).fetch)
+            if problem.startswith("git fetch"):
+                break  # else the machine was too slow for another command
+        assert problem == f"git fetch did not end within {limit:g} s and was stopped"
         assert contents(git.files(revision)) == {"a.zk": b"/a\n"}
 
     @pytest.mark.parametrize("url", ["ext::sh -c touch% {}", "--upload-pack=touch {}", "foo::bar"])
