@@ -151,8 +151,9 @@ class Dnf:
             self._held.release(transaction.directory)
             _discard(transaction.directory)
             raise
-        self._keep_release(transaction)
         _discard(transaction.directory)
+        with report_disk_errors(changed=True):
+            self._keep_release(transaction)
 
     def _keep_release(self, transaction: DnfTransaction) -> None:
         if transaction.release is not None:

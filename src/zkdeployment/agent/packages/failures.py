@@ -218,12 +218,12 @@ def scriptlet_failure(output: str) -> str | None:
 
 
 @contextlib.contextmanager
-def report_disk_errors() -> Iterator[None]:
-    """Raise ``PackageError`` for an ``OSError``."""
+def report_disk_errors(*, changed: bool = False) -> Iterator[None]:
+    """Raise ``PackageError`` for an ``OSError``; ``changed`` is whether the packages have changed before."""
     try:
         yield
     except OSError as error:
-        raise PackageError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise PackageError(f"cannot write {error.filename}: {error.strerror}", changed=changed) from error
 
 
 def _beginning(text: str) -> str:

@@ -37,10 +37,16 @@ def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True)
     Without ``sync``, the call is fast and the content survives a crash of this process, but not of the machine.
     """
     try:
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
+        _replace(file, content, mode, sync=sync)
     except OSError as error:
-        error.filename = str(file)  # the target, not the temporary file
+        error.filename = str(file)  # not the temporary file
         raise
+    if sync:
+        sync_directory(file.parent)
+
+
+def _replace(file: Path, content: bytes, mode: int, *, sync: bool) -> None:
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:100]}.")
     try:
         with os.fdopen(descriptor, "wb") as temporary:
             os.fchmod(descriptor, mode)
@@ -57,8 +63,6 @@ def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True)
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108  a name, not a path
         raise
-    if sync:
-        sync_directory(file.parent)
 
 
 def remove(file: Path) -> None:

@@ -123,6 +123,17 @@ def test_a_preview_tests_the_update_and_leaves_nothing(held_system: System):
         held_system.manager.preview_system(replace(change, release="2026-99-99"))
 
 
+def test_an_update_whose_release_cannot_be_recorded_has_changed_the_packages(held_system: System):
+    transaction = held_system.manager.prepare_system(SystemChange(NEW, ("bash",)))
+    record = held_system.root / "etc/dnf/vars/release"
+    record.unlink()
+    (record / "content").mkdir(parents=True)
+    with pytest.raises(PackageError, match=f"cannot write {record}: ") as error:
+        held_system.manager.commit(transaction)
+    assert error.value.changed
+    assert held_system.versions["bash"] == ["5.2"]
+
+
 def test_an_earlier_release_brings_the_former_versions_back(system):
     system.update(NEW, ("bash", "tool"))
     assert (system.versions["bash"], system.versions["tool"]) == (["5.2"], ["1.1"])

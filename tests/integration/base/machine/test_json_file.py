@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
 from zkdeployment.base.errors import HostFilesError
-from zkdeployment.base.machine.files import JsonFile
+from zkdeployment.base.machine.files import JsonFile, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,3 +57,14 @@ def test_a_json_file_that_cannot_be_written_or_removed_is_an_error(tmp_path):
         file.save(1)
     with pytest.raises(HostFilesError, match=r"cannot remove .*/number: Not a directory"):
         file.clear()
+
+
+def test_the_error_of_a_full_disk_names_the_file_that_is_replaced(tmp_path, monkeypatch):
+    def is_full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", is_full)
+    with pytest.raises(OSError, match="No space left") as error:
+        replace(tmp_path / "file", b"content")
+    assert error.value.filename == str(tmp_path / "file")
+    assert [*tmp_path.iterdir()] == []
