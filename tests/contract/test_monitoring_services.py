@@ -1,5 +1,9 @@
 """The contract of the service for monitoring systems: in memory, and over HTTP with ZooKeeper."""
 
+import contextlib
+import socket
+import threading
+
 import pytest
 
 from support.checks.monitoring import ServedMonitoringService, SimulatedMonitoringService
@@ -121,6 +125,25 @@ class TestHttp:
         client = HttpMonitoringService("http://127.0.0.1:9", "nagios1", "a-key")
         with pytest.raises(ServiceError, match=r"cannot reach the service at http://127\.0\.0\.1:9: .*refused"):
             client.list_deployed()
+
+    def test_a_lost_list_of_updates_is_an_error_because_a_second_one_would_lack_them(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+
+            def serve() -> None:
+                listener.accept()[0].close()
+                with contextlib.suppress(OSError):  # no second request came
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"deploymentsList": []}')
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            client = HttpMonitoringService(f"http://127.0.0.1:{listener.getsockname()[1]}", "nagios1", "a-key")
+            with pytest.raises(ServiceError, match="cannot reach the service"):
+                client.list_flagged()
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
     def test_two_bridges_of_a_system_do_not_divide_its_updates(self, zookeeper):
         with running_service(zookeeper) as running:

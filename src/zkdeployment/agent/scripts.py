@@ -163,7 +163,6 @@ def is_written(file: Path) -> bool:
 
 _LONGEST = 1 << 20
 _RECORD_POLL = 0.05  # seconds between two checks of a process that is not a child of this one
-_TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class OrphanedScript:
     def is_running(self) -> bool:
         """Whether the script still runs; true if the system does not answer."""
         try:
-            started = _started(self.pid)
+            started = process.start_time(self.pid)
         except OSError:
             return True
         return started is not None and started == self.started
@@ -229,7 +228,7 @@ class ScriptRecord:
 
     def started(self, run: RecordedRun, pid: int) -> None:
         """Record the process of a started script; raises ``OSError``."""
-        self._write({**run.content(), "pid": pid, "started": _started(pid)})
+        self._write({**run.content(), "pid": pid, "started": process.start_time(pid)})
 
     def clear(self) -> None:
         """Remove the record: no script runs."""
@@ -266,8 +265,8 @@ def _search(argv: Sequence[str], begun: float) -> tuple[int, float] | None:
 
     for candidate in psutil.process_iter(["cmdline"]):
         if (candidate.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(candidate.pid):
-            started = _started(candidate.pid)
-            if started is not None and started > begun - 2 * _TICK:
+            started = process.start_time(candidate.pid)
+            if started is not None and started > begun - 2 * process.TICK:
                 return candidate.pid, started
     return None
 
@@ -277,20 +276,6 @@ def _leads_session(pid: int) -> bool:
         return os.getsid(pid) == pid
     except OSError:
         return False
-
-
-def _started(pid: int) -> float | None:
-    """Return when a process was started, in seconds since the machine's boot; ``None`` if the process has ended.
-
-    psutil's start time depends on the wall clock, which may be changed. Raises ``OSError`` if the system does not
-    answer.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = text.rpartition(")")[2].split()  # the program's name, in parentheses, may contain any characters
-    return None if fields[0] in {"Z", "X"} else int(fields[19]) * _TICK
 
 
 def _since_boot() -> float:

@@ -256,7 +256,7 @@ _SECRET = re.compile(
     rf"""(
         (?<![\w-]) (?:
             (?=[\w-]*?{_HIDDEN}) [\w-]++["']?\s*[=:]  # NAME=, "NAME":
-            | (?=\w*+-[\w-]*?{_HIDDEN}) [\w-]++\s  # --NAME
+            | (?=\w*+-[\w-]*?{_HIDDEN}) [\w-]++ (?: \s | ["']\s*, )  # --NAME, "--NAME" in a list
         )
         \s* (?:(?:bearer|basic)\s+)?
     )

@@ -5,7 +5,7 @@ An answer is made from records: its body takes the values that it shows from the
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -47,9 +47,10 @@ from zkdeployment.pools.acts.sessions import (
 )
 from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.opening import pool_adapters_of
-from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
+from zkdeployment.pools.rules.listing import with_present_level
+from zkdeployment.pools.rules.node import NewPoolNode
 from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, read_properties
+from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, PoolSnapshot, read_properties
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.service.access.identity import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
@@ -360,13 +361,14 @@ class ShownPool(ListedPool):
     node_quota: Omittable[int] = Field(None, serialization_alias="node-quota")
 
 
-def pool_values(pool: NodePool, nodes: Iterable[PoolNode]) -> dict[str, Any]:
+def pool_values(pool: NodePool, read: PoolSnapshot) -> dict[str, Any]:
     """Return the values of a pool with a level."""
-    own = [node for node in nodes if node.pool == pool.name]
+    own = [node for node in read.nodes.values() if node.pool == pool.name]
     states = Counter(node.state.value for node in own)
     levels = {name: states[name] for name in PoolLevels.model_fields}
     levels["ready"] = sum(node.is_ready for node in own)
-    return {"name": pool.name, "fill_level": pool.fill_level, "levels": levels, "node_quota": pool.node_quota}
+    level = with_present_level(pool, read).fill_level
+    return {"name": pool.name, "fill_level": level, "levels": levels, "node_quota": pool.node_quota}
 
 
 class NodeBody(SessionNodeBody):
@@ -422,8 +424,9 @@ NodeId = Annotated[int, Path(description="The id of a node.")]
 )
 def list_pools(adapters: ConnectedAdapters, _user: PoolReader) -> Any:
     """Return the pools that have a level; the others lend no nodes."""
-    pools = sorted(pool_adapters_of(adapters).store.configuration().pools.items())
-    return {"pools": [pool for _, pool in pools if pool.lends]}
+    store = pool_adapters_of(adapters).store
+    pools, read = sorted(store.configuration().pools.items()), store.read()
+    return {"pools": [with_present_level(pool, read) for _, pool in pools if pool.lends]}
 
 
 @pools_router.get(
@@ -438,7 +441,7 @@ def show_pool(
     """Return a pool with the number of its nodes in each state; 422 for a pool without a level."""
     store = pool_adapters_of(adapters).store
     pool = service_requests.lending_pool(store.configuration(), name)
-    return {"pool": pool_values(pool, store.read().nodes.values())}
+    return {"pool": pool_values(pool, store.read())}
 
 
 @pools_router.get(

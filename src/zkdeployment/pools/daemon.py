@@ -64,14 +64,23 @@ Conclusion: TypeAlias = "Callable[[PoolSnapshot], PoolChange]"
 
 
 class TaskRuns:
-    """Runs tasks by the mechanisms of their pools; the methods may be called from any thread."""
+    """Runs tasks by the mechanisms of their pools; the methods may be called from any thread.
 
-    def __init__(self, mechanisms: Mapping[type[Mechanism], PoolMechanism], clock: Clock) -> None:
+    ``must_end`` returns whether another worker may continue with the tasks.
+    """
+
+    def __init__(
+        self, mechanisms: Mapping[type[Mechanism], PoolMechanism], clock: Clock, must_end: Callable[[], bool]
+    ) -> None:
         self._mechanisms = mechanisms
         self._clock = clock
+        self._must_end = must_end
 
     def run(self, task: NodeTask) -> Conclusion:
-        """Carry out a task and return its conclusion; raises ``ProgramError`` if the whole task failed."""
+        """Carry out a task and return its conclusion.
+
+        Raises ``ProgramError`` if the whole task failed, among them ``AbandonedError`` if it must end.
+        """
         match task.kind:
             case TaskKind.CONTEXTUALIZE:
                 return self._contextualize(task)
@@ -120,6 +129,8 @@ class TaskRuns:
             if not failures:
                 log.info("session-begun")
                 return lambda read: session_begun(task, read, self._clock.now(), added)
+            if self._must_end():  # the keys may already be those that another worker wrote
+                raise AbandonedError("another worker may continue with the session")
             good = [replace(node, keys=added[node.id]) for node in task.nodes if node.id not in failures]
             left = in_parallel(good, lambda node: self._making(node).remove_keys(node))
             failures |= {

@@ -61,12 +61,12 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         permitted=lambda: worker.permitted(),  # noqa: PLW0108  the worker is made below
         record=lambda run: log.add(run, lambda: store.take_ids(1)[0]),
     )
-    keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
+    keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys, is_stopped=lambda: tasks.must_end)
     mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
         AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
         RoleMechanism: RoleNodes(leases, clock, lambda: tasks.must_end, playbooks),
     }
-    runs = TaskRuns(mechanisms, clock)
+    runs = TaskRuns(mechanisms, clock, lambda: tasks.must_end)
     tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
     end_abandoned_playbooks()
     worker = PoolWorker(

@@ -12,6 +12,7 @@ import json
 import logging
 import shlex
 import shutil
+import stat
 import threading
 import time
 from dataclasses import replace
@@ -236,11 +237,15 @@ def _described(error: Exception) -> str:
     return printable(f"{type(error).__name__}: {error}")
 
 
+#: The access rights of a new file; a present one keeps its own.
+_MODE = 0o644
+
+
 class CheckedFile:
     """A file that another program has loaded; ``check`` and ``reload`` are commands, which may be empty.
 
-    While a new file is checked, the former one is kept beside it, as ``.NAME.before``, which is empty if no file
-    existed: if this process is killed meanwhile, the next one begins with the former file.
+    While a new file is checked, the former one is kept beside it, as ``.NAME.before``; ``.NAME.absent`` if no file
+    existed. If this process is killed meanwhile, the next one begins with the former file.
 
     ``running`` are the servers of HAProxy, if they can be changed without a reload. The first file of a process is
     always reloaded, because the process does not know which one HAProxy has loaded.
@@ -255,6 +260,7 @@ class CheckedFile:
     ) -> None:
         self._file, self._check, self._reload, self._running = file, check, reload, running
         self._before = file.with_name(f".{file.name}.before")
+        self._absent = file.with_name(f".{file.name}.absent")
         self._loaded: bytes | None = None
 
     def verify(self, content: bytes) -> None:
@@ -278,6 +284,7 @@ class CheckedFile:
             with self._errors():
                 former = self._replace(content)
                 self._before.unlink(missing_ok=True)
+                self._absent.unlink(missing_ok=True)
         except ProgramError:
             self._loaded = loaded
             raise
@@ -316,10 +323,12 @@ class CheckedFile:
     def _replace(self, content: bytes) -> bytes | None:
         """Replace and check the file, and return the former one."""
         self._restore()
-        former = self._file.read_bytes() if self._file.exists() else None
+        former, mode = None, _MODE
+        if self._file.exists():
+            former, mode = self._file.read_bytes(), stat.S_IMODE(self._file.stat().st_mode)
         if former != content:
-            files.replace(self._before, former or b"")
-            files.replace(self._file, content)
+            files.replace(self._absent if former is None else self._before, former or b"", mode=mode)
+            files.replace(self._file, content, mode=mode)
         error_class: type[ProgramError] = ProgramError
         try:
             if self._check:
@@ -333,11 +342,11 @@ class CheckedFile:
 
     def _restore(self) -> None:
         """Restore the former file, or its absence, if the check of the present file did not succeed."""
-        if self._before.exists() and self._before.stat().st_size:
+        if self._before.exists():
             self._before.replace(self._file)
-        elif self._before.exists():
+        elif self._absent.exists():
             self._file.unlink(missing_ok=True)
-            self._before.unlink()
+            self._absent.unlink()
 
 
 def command(text: str) -> tuple[str, ...]:

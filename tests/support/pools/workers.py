@@ -136,7 +136,7 @@ class TestWorker:
                 make_leases(self.session), clock, lambda: self.tasks.must_end, AnsiblePlaybooks()
             ),
         }
-        runs = TaskRuns(mechanisms, clock)
+        runs = TaskRuns(mechanisms, clock, lambda: self.tasks.must_end)
         self.tasks = NodeTasks(self.store, runs, wake=self.control.wake, is_stopped=lambda: self.control.stopping)
         self.worker = PoolWorker(
             self.store,

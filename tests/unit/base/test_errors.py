@@ -15,6 +15,7 @@ from zkdeployment.base.errors import is_secret, without_secrets
         ("DB_PASSWORD='hunter2 hunter2' x", "DB_PASSWORD=*** x"),
         ("run --token hunter2 --name x", "run --token *** --name x"),
         ("run --api-key=hunter2 x", "run --api-key=*** x"),
+        ('["run", "--token", "hunter2", "x"]', '["run", "--token", ***, "x"]'),
         ('{"secret": "hunter2", "n": 1}', '{"secret": ***, "n": 1}'),
         ("Authorization: Bearer hunter2.x", "Authorization: Bearer ***"),
         ("unexpected token at 3, compass=3, the token of h1", "unexpected token at 3, compass=3, the token of h1"),

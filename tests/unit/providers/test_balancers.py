@@ -2,6 +2,7 @@
 
 import json
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from zkdeployment.base.errors import ConfigurationError, HostFilesError, Program
 from zkdeployment.providers.balancers import (
     CheckedFile,
     ServersFile,
+    UnusableContentError,
     command,
     envoy_form,
     servers_of,
@@ -271,6 +273,17 @@ def test_a_first_file_is_removed_after_a_crash_during_its_check(kept):
     with pytest.raises(ProgramError, match="line 1 is bad"):
         kept.open().load(b"also bad")
     assert not [*kept.place.glob("*web*")]
+
+
+def test_a_refused_check_keeps_an_empty_file_and_access_rights(kept):
+    kept.file.touch()
+    kept.file.chmod(0o640)
+    with pytest.raises(UnusableContentError):
+        kept.open().load(b"bad")
+    assert (kept.file.read_bytes(), stat.S_IMODE(kept.file.stat().st_mode)) == (b"", 0o640)
+    kept.open().load(b"one ")
+    assert stat.S_IMODE(kept.file.stat().st_mode) == 0o640
+    assert kept.state() == ("one ", "one ", ["web.cfg"])
 
 
 def test_the_former_file_is_restored_after_a_crash_during_a_check(kept):

@@ -15,7 +15,8 @@ import urllib3
 
 server, user, key_file, checks, plugins = sys.argv[1], sys.argv[2], *map(Path, sys.argv[3:])
 headers = urllib3.make_headers(basic_auth=f"{user}:{key_file.read_text().strip()}")
-http = urllib3.PoolManager(headers=headers | {"Zkdeployment-Bridge": f"{socket.gethostname()}:{checks}"[-200:]})
+headers |= {"Zkdeployment-Bridge": f"{socket.gethostname()}:{checks}"[-200:]}
+http = urllib3.PoolManager(headers=headers, retries=False)  # a second list would lack what a lost one had
 
 
 def ask(method, path, body=None):

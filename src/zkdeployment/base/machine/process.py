@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ProgramError
@@ -23,7 +24,6 @@ from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 _POLL = 0.2  # seconds between two checks of a running program
 
@@ -84,7 +84,7 @@ def run(  # noqa: PLR0913  one limit or stream each
             try:
                 given = text() if callable(text) else text
                 end = math.inf if timeout is None else time.monotonic() + timeout
-                first = _await_output(child, argv, end, ready, output_limit)
+                first = _await_output(child, argv, end, tick, ready, output_limit)
                 given = given if first.endswith(ready) else None
                 stdout, stderr = _communicate(child, argv, end, tick, given, output_limit)
             except BaseException:
@@ -102,14 +102,24 @@ def run(  # noqa: PLR0913  one limit or stream each
 
 
 def _await_output(
-    child: subprocess.Popen[str], argv: Sequence[str], end: float, awaited: bytes, output_limit: float
+    child: subprocess.Popen[str],
+    argv: Sequence[str],
+    end: float,
+    tick: Callable[[], None],
+    awaited: bytes,
+    output_limit: float,
 ) -> bytes:
     """Return the output of a program up to the ``awaited`` text, or all of it if the program has closed it."""
-    printed = b""
+    printed, waiting = b"", select.poll()  # which, unlike select(), takes descriptors above 1023
+    if child.stdout is not None:
+        waiting.register(child.stdout, select.POLLIN)
     while child.stdout is not None and not printed.endswith(awaited):
         left = max(0.0, end - time.monotonic())
-        if not select.select([child.stdout], [], [], left if left < math.inf else None)[0]:
-            raise subprocess.TimeoutExpired(list(argv), left)
+        if not waiting.poll(1000 * min(left, _POLL)):
+            if left < _POLL:
+                raise subprocess.TimeoutExpired(list(argv), left)
+            tick()
+            continue
         part = os.read(child.stdout.fileno(), 1)
         if not part:
             break
@@ -361,3 +371,21 @@ def replace(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Non
         os.execvpe(argv[0], list(argv), dict(env if env is not None else os.environ))  # noqa: S606
     except OSError as error:
         raise ProgramError(f"cannot run {argv[0]}: {error.strerror}") from error
+
+
+#: Seconds of a tick of the kernel.
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def start_time(pid: int) -> float | None:
+    """Return when a process was started, in seconds since the machine's boot; ``None`` if the process has ended.
+
+    psutil's start time depends on the wall clock, which may be changed. Raises ``OSError`` if the system does not
+    answer.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()  # the program's name, in parentheses, may contain any characters
+    return None if fields[0] in {"Z", "X"} else int(fields[19]) * TICK

@@ -72,10 +72,12 @@ class HttpMonitoringService:
         self._http = HttpClient()
 
     def list_flagged(self) -> frozenset[str]:
-        return self._list(self._system)
+        # The list clears the flags: a second answer would hide instances of an answer that was lost.
+        return self._instances(self._system, self._request("GET", self._system, attempts=1), "deploymentsList")
 
     def list_pending(self) -> frozenset[str]:
-        return self._list(f"{self._system}/all")
+        path = f"{self._system}/all"
+        return self._instances(path, self._request("GET", path), "deploymentsList")
 
     def list_deployed(self) -> DeployedInstances:
         path = f"{self._system}/active"
@@ -115,9 +117,6 @@ class HttpMonitoringService:
             raise self._unexpected(path, "a list of hosts")
         return frozenset(hosts)
 
-    def _list(self, path: str) -> frozenset[str]:
-        return self._instances(path, self._request("GET", path), "deploymentsList")
-
     def _instances(self, path: str, body: object, key: str) -> frozenset[str]:
         """Return the list of instances in an answer."""
         instances = body.get(key) if isinstance(body, dict) else None
@@ -132,7 +131,7 @@ class HttpMonitoringService:
             raise self._unexpected(path, "an object with failed")
         return failed
 
-    def _request(self, method: str, path: str, body: object = None) -> Any:
+    def _request(self, method: str, path: str, body: object = None, *, attempts: int = _ATTEMPTS) -> Any:
         """Return the JSON of an answer; all statuses but those of success are errors."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
         headers = self._headers | ({} if data is None else {"Content-Type": "application/json"})
@@ -144,7 +143,7 @@ class HttpMonitoringService:
                 most=_MOST_BYTES,
                 headers=headers,
                 body=data,
-                attempts=_ATTEMPTS,
+                attempts=attempts,
             )
         except HttpError as error:
             raise ServiceError(f"cannot reach the service at {self._url}: {error}") from error

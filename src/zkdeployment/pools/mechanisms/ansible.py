@@ -32,7 +32,7 @@ from jinja2 import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from zkdeployment.agent.rules.lease import TENANT_MARKER
-from zkdeployment.base.errors import AbandonedError, ProgramError
+from zkdeployment.base.errors import AbandonedError, ProgramError, without_secrets
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.public_keys import ssh_key_problem
 from zkdeployment.base.names import NameKind, name_problem
@@ -94,7 +94,7 @@ class AnsiblePlaybooks:
         end_abandoned_playbooks()  # left by a killed worker, whose work this may be
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
-        owner = _owner(psutil.Process())
+        owner = _owner(os.getpid())
         with tempfile.TemporaryDirectory(prefix=f"{_PLACE}{quote(owner, safe='')}-") as place:
             _write_variables(Path(place), variables)
             job = {
@@ -146,9 +146,9 @@ class AnsiblePlaybooks:
         if time.monotonic() > deadline:
             return _EndedRun(lines, ProgramError(f"{name} did not end within {self.timeout:g} s and was ended"))
         if outcome is None:
-            reason = shortened(done.stderr.strip(), _SHOWN_CHARACTERS)
+            reason = shortened(without_secrets(done.stderr.strip()), _SHOWN_CHARACTERS)
             return _EndedRun(done.stderr.splitlines(), ProgramError(f"{name} could not be run: {reason}"))
-        shown = (shortened(line, _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
+        shown = (shortened(without_secrets(line), _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
         error = ProgramError("\n".join([f"{name} failed with status {outcome['rc']}:", *shown]))
         return _EndedRun(lines, error)
 
@@ -243,10 +243,7 @@ def end_abandoned_playbooks() -> None:
         namespace, number, begun, _ = mark.split("/")
         if namespace != _namespace():
             return False
-        try:
-            return _owner(psutil.Process(int(number))) != f"{namespace}/{number}/{begun}"
-        except psutil.NoSuchProcess:
-            return True
+        return _owner(int(number)) != f"{namespace}/{number}/{begun}"
 
     _end_programs(is_abandoned)
     for place in Path(tempfile.gettempdir()).glob(f"{_PLACE}*-*"):
@@ -265,9 +262,9 @@ def _end_programs(is_meant: Callable[[str], bool]) -> None:
                 program.kill()
 
 
-def _owner(process: psutil.Process) -> str:
+def _owner(pid: int) -> str:
     """Return a text that identifies a process on this machine, even after its id is reused."""
-    return f"{_namespace()}/{process.pid}/{process.create_time()}"
+    return f"{_namespace()}/{pid}/{process.start_time(pid)}"
 
 
 def _namespace() -> str:
@@ -373,12 +370,15 @@ class SshTenantKeys:
 
     ``key`` is the file of the private key that all nodes admit. ``configuration`` is a configuration of ssh, with
     ports, jump hosts or known hosts. ``authorized_keys`` is the file on the nodes. ``timeout`` is in seconds.
+    ``is_stopped`` is called several times a second; when it returns true, ssh is ended with an
+    ``AbandonedError``.
     """
 
     key: Path | None = None
     configuration: Path | None = None
     authorized_keys: str = "/root/.ssh/authorized_keys"
     timeout: float = 60.0
+    is_stopped: Callable[[], bool] = lambda: False
 
     def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
         """Make a node admit a tenant's keys instead of those of any earlier tenant.
@@ -418,11 +418,16 @@ class SshTenantKeys:
             text=text,
             ready=ready.encode(),
             output_limit=_OUTPUT_LIMIT,
+            tick=self._check_stopped,
         )
         if done.status:
             words = printable(" ".join((done.stderr.strip() or done.stdout.strip()).split()))
             raise ProgramError(f"ssh to root at {address} failed: {words[-_SHOWN:] or f'status {done.status}'}")
         return done.stdout
+
+    def _check_stopped(self) -> None:
+        if self.is_stopped():
+            raise AbandonedError("ssh was ended, because this worker must not continue")
 
 
 def _line_with(key: str) -> str:

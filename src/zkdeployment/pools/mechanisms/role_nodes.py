@@ -194,10 +194,10 @@ class RoleNodes:
     def _answered(self, call: Callable[[], T]) -> T:
         """Return the result of a call that is repeated while ZooKeeper does not answer."""
         while True:
+            self._check_stopped()
             try:
                 return call()
             except UnreachableError:
-                self._check_stopped()
                 self._leases.wait([], _LOOK)
 
     def _follow(
@@ -236,7 +236,8 @@ class RoleNodes:
                 elif not is_absent:
                     absent.pop(host, None)
             if pending:
-                self._leases.wait(list(pending), _LOOK)
+                with contextlib.suppress(UnreachableError):  # the next check waits for ZooKeeper
+                    self._leases.wait(list(pending), _LOOK)
         return failures
 
     def _progress(self, host_id: str, lease: Lease, needs_version: bool) -> LeaseProgress:  # noqa: FBT001

@@ -204,11 +204,17 @@ def ssh_command(node: LeasedNode) -> str:
     return f"ssh root@{node.ipaddr or node.hostname}"
 
 
-def _view(pool: NodePool, snapshot: PoolSnapshot) -> PoolView:
-    nodes = pool_nodes(snapshot, pool.name)
+def with_present_level(pool: NodePool, snapshot: PoolSnapshot) -> NodePool:
+    """Return a pool with the level that its schedule gives it at present, if a worker has recorded one."""
     record = snapshot.filling.get(pool.name)
     if pool.schedule and record is not None and record.level is not None:
-        pool = replace(pool, fill_level=record.level)
+        return replace(pool, fill_level=record.level)
+    return pool
+
+
+def _view(pool: NodePool, snapshot: PoolSnapshot) -> PoolView:
+    pool, nodes = with_present_level(pool, snapshot), pool_nodes(snapshot, pool.name)
+    record = snapshot.filling.get(pool.name)
     found = PoolView(
         pool=pool,
         states=Counter(node.state for node in nodes),

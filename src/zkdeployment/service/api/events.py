@@ -254,7 +254,7 @@ def _has_key(adapters: ServerAdapters, user: User) -> bool:
 
 
 def _has_session(adapters: ServerAdapters, token: str, audience: Audience) -> bool:
-    """Return whether the login session goes on, for a user who still sees the same events."""
+    """Return whether the login session continues, for a user who still sees the same events."""
     user = adapters.logins.session_user(token)
     return user is not None and audience_of(user) == audience
 

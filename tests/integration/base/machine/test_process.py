@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+from pathlib import Path
+
 import pytest
 
 from zkdeployment.base.errors import ProgramError
@@ -25,3 +29,16 @@ def test_input_is_given_only_after_the_program_has_asked_for_it():
         process.run(["sh", "-c", "sleep 600; cat"], text="input\n", ready=b"ready\n", timeout=0.3)
     with pytest.raises(ProgramError, match="printed more than 5 bytes"):
         process.run(["sh", "-c", "echo 123456; cat"], text="input\n", ready=b"ready\n", output_limit=5)
+
+
+def test_a_program_is_awaited_also_by_a_process_with_a_thousand_open_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        with contextlib.ExitStack() as opened:
+            for _ in range(1030):
+                opened.enter_context(Path("/dev/null").open())
+            done = process.run(["sh", "-c", "echo ready; cat"], text="input", ready=b"ready\n", timeout=60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert done.stdout == "ready\ninput"

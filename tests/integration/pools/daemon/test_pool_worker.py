@@ -193,6 +193,33 @@ def test_a_worker_that_lost_its_claims_gives_its_work_up_and_begins_again(worker
     assert machines.overlaps == []
 
 
+def test_a_worker_that_lost_its_claims_leaves_the_keys_of_a_session_to_its_successor(
+    worker, fleet, machines, monkeypatch
+):
+    worker.settle()
+    good, bad = sorted(machines.machines)
+    write, begun, over = machines.write_keys, threading.Event(), threading.Event()
+
+    def hanging(node, keys):
+        if node.id == bad:
+            begun.set()
+            assert over.wait(UNLIMITED)
+            raise ProgramError("no route")
+        return write(node, keys)
+
+    monkeypatch.setattr(machines, "write_keys", hanging)
+    fleet.request(fleet.add_tenant(1), cloud=2)
+    worker.worker.run_cycle()
+    assert begun.wait(UNLIMITED)
+    wait_until(lambda: machines.machines[good] == KEY, "the key of the other node")
+    renew_session(worker.session)
+    worker.worker.run_cycle()
+    assert worker.tasks.must_end
+    over.set()
+    wait_until(lambda: not worker.tasks.busy, "the end of the abandoned task")
+    assert machines.machines[good] == KEY
+
+
 def test_a_worker_that_is_cut_off_gives_its_work_up_before_others_may_begin_it(zookeeper, proxy, machines, fleet):
     fleet.clock = SystemClock()
     fleet.publish(document(CLOUD))

@@ -111,6 +111,12 @@ def test_a_playbook_that_fails_is_an_error_with_ansibles_words(run):
         run("- fail: {msg: the cloud is full}")
 
 
+def test_the_error_of_a_playbook_has_no_secrets(run):
+    with pytest.raises(ProgramError, match=r"failed with status 2") as failed:
+        run('- command: {cmd: "false --token hunter2"}')
+    assert "hunter2" not in str(failed.value)
+
+
 def test_each_run_is_recorded_with_its_output(run):
     runs = []
     with pytest.raises(ProgramError):
@@ -137,9 +143,11 @@ def test_a_playbook_that_hangs_is_ended_with_its_programs(run, tmp_path):
     wait_until(lambda: not psutil.pid_exists(int(pid.read_text())), "the end of the program")
 
 
-def test_a_playbook_first_ends_the_playbooks_that_a_killed_worker_left_on_this_machine(run):
+def test_a_playbook_first_ends_the_playbooks_that_a_killed_worker_left_on_this_machine(run, monkeypatch):
     owner = subprocess.Popen(["sleep", "600"])
-    mark = f"{_owner(psutil.Process(owner.pid))}/1"
+    mark = f"{_owner(owner.pid)}/1"
+    # After a step of the clock, the kernel reports another time of the boot.
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: 1.0, raising=False)
     place = Path(tempfile.mkdtemp(prefix=f"zkdeployment-playbook-{quote(mark[:-2], safe='')}-"))
     left = subprocess.Popen(["sleep", "600"], env=os.environ | {"ZKDEPLOYMENT_PLAYBOOK": mark})
     assert run("- set_fact: {duffy_out: 1}") == 1

@@ -175,6 +175,14 @@ def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_
         assert worker.leases.give("h1", "ci", ()).number == 1
 
 
+def test_a_worker_that_must_end_takes_no_keys_from_a_host(worker):
+    worker.leases.give("h1", "ci", [KEY])
+    worker.stopped.set()
+    with pytest.raises(ProgramError, match="the worker ends"):
+        worker.mechanism.remove_keys(NODE)
+    assert worker.leases.observe("h1").lease.keys == (KEY,)
+
+
 def test_a_host_whose_undeployment_failed_tries_again_when_its_node_is_forgiven(host, worker):
     releasing = replace(NODE, state=NodeState.DEPROVISIONING)
     with host.agent():

@@ -12,7 +12,7 @@ import pytest
 from support.pools.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER as MARKER
-from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.errors import AbandonedError, ProgramError
 from zkdeployment.pools.mechanisms.ansible import SshTenantKeys
 
 if TYPE_CHECKING:
@@ -136,6 +136,20 @@ def test_a_machine_that_was_frozen_admits_no_key_after_the_worker_gave_up(machin
     wait_until(lambda: not server.children(), "the end of the script")
     begins.unlink()
     assert node.authorized_keys.read_text() == before
+
+
+def test_ssh_is_ended_when_another_worker_may_continue(machines, tmp_path):
+    node = machines.nodes[1]
+    frozen, begins = node.root / "frozen", node.root / ".ssh/rc"
+    begins.write_text("while [ -e /root/frozen ]; do sleep 0.05; done\n")
+    frozen.touch()
+    server = listener(node.root.parent)
+    keys = SshTenantKeys(machines.key, machines.configuration, is_stopped=lambda: bool(server.children()))
+    with pytest.raises(AbandonedError, match="this worker must not continue"):
+        keys.write(node.address, [make_key(tmp_path / "tenant")])
+    frozen.unlink()
+    wait_until(lambda: not server.children(), "the end of the script")
+    begins.unlink()
 
 
 def listener(place: Path) -> psutil.Process:

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_host, make_known_host
+from support.manual import MANUAL
 from support.trees import compile_nodes
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Identity
 from zkdeployment.fleet.views.ansible_inventory import InventoryNames, ansible_inventory
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.fleet.views.status import HostState, fleet_status
 
 TARGETS = compile_nodes(
     {
@@ -222,3 +223,8 @@ def test_hosts_have_their_ids_as_names_if_that_is_chosen():
 def test_unknown_hosts_are_refused():
     with pytest.raises(NotFoundError, match="no host has the name or the id h9"):
         inventory(make_host("h1", 7)).host("h9")
+
+
+def test_the_manual_names_the_group_of_each_state():
+    page = (MANUAL / "ansible.rst").read_text()
+    assert [state.value for state in HostState if f"``{state.value.replace(' ', '_')}``" not in page] == []

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from support.pools.builders import make_node
+from zkdeployment.pools.api import pool_values
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
 from zkdeployment.pools.rules.listing import pool_views
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
@@ -45,8 +46,9 @@ def test_the_level_in_force_is_recorded_and_all_others_show_it() -> None:
     (step,) = (step for step in next_steps(facts) if step.change.filling)
     record = step.change.filling["web"]
     assert record.level == 5
-    (view,) = pool_views(CONFIGURATION, PoolSnapshot(filling={"web": record}))
-    assert view.level == 5
+    recorded = PoolSnapshot(filling={"web": record})
+    (view,) = pool_views(CONFIGURATION, recorded)
+    assert view.level == pool_values(CONFIGURATION.pools["web"], recorded)["fill_level"] == 5
     assert view.shortage is not None
     assert view.shortage.missing == 5
     (plain,) = pool_views(CONFIGURATION, PoolSnapshot(filling={"web": FillingRecord()}))
