@@ -7,6 +7,7 @@ transaction. If the agent dies before the command, the next one plans the step a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.failpoints import failpoints
@@ -102,7 +103,12 @@ class HostReboots:
         return record
 
     def _publish(self, record: RebootRecord, lock: ZooKeeperServiceLock | None) -> None:
-        """Record the reboot in ZooKeeper, and keep the lock for this host, in one transaction."""
+        """Record the reboot in ZooKeeper, and keep the lock for this host, in one transaction.
+
+        The deadline is counted from now: earlier attempts may have waited long for ZooKeeper.
+        """
+        now = self._adapters.clock.now()
+        record = replace(record, since=now, deadline=now + record.deadline - record.since)
         operations = recording_reboot(self._adapters.session, record)
         if lock is None:
             self._adapters.session.commit(*operations)

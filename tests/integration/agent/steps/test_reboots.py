@@ -16,14 +16,15 @@ from support.commands import invoke
 from support.waiting import wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.reporting import host_reporting
+from zkdeployment.agent.steps import reboots
 from zkdeployment.base.act import Maintenance
-from zkdeployment.base.errors import PackageError
+from zkdeployment.base.errors import PackageError, UnreachableError
 from zkdeployment.base.system import HostSystem
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.programs import agent as wiring
 from zkdeployment.publishing.store.cluster import read_stops
 from zkdeployment.publishing.store.hosts import read_inventories
-from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots
+from zkdeployment.publishing.store.reboots import expire_reboots, read_reboots, recording_reboot
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
@@ -242,6 +243,22 @@ def machine_that_is_gone(fleet):
     with machine.reaching_its_reboot():
         pass
     return machine
+
+
+def test_the_time_for_a_reboot_begins_when_zookeeper_has_its_record(fleet, monkeypatch):
+    failures: list[float] = []
+
+    def fails_once(*arguments):
+        if not failures:
+            failures.append(time.time())
+            raise UnreachableError("no answer")
+        return recording_reboot(*arguments)
+
+    monkeypatch.setattr(reboots, "recording_reboot", fails_once)
+    machine_that_is_gone(fleet)
+    record = fleet.get("/zkdeployment/reboots/h1")
+    assert record["since"] > failures[0]
+    assert record["deadline"] - record["since"] == pytest.approx(60)
 
 
 def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
