@@ -16,9 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from urllib3.exceptions import LocationParseError
-from urllib3.util import parse_url
-
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
 from zkdeployment.base.log import get_logger
@@ -31,6 +28,7 @@ from zkdeployment.base.machine.http import (
     RedirectError,
     TooLargeError,
     TooSlowError,
+    address_of,
     basic_login,
     client_encryption,
 )
@@ -165,11 +163,10 @@ class ServiceClient:
         """Return the header with the key of a fleet; raises ``ServiceError``."""
         fleet, url = service
         try:
-            parts = parse_url(url)  # as the client does, so that both take the same host from any URL
-        except LocationParseError as error:
+            address = address_of(url)
+        except ValueError as error:
             raise ServiceError(f"expected https://… as the service of {fleet}, found {url}") from error
-        host = (parts.host or "").strip("[]")
-        if parts.scheme != "https" and host not in LOOPBACK:
+        if address.scheme != "https" and address.host not in LOOPBACK:
             raise ServiceError(
                 f"the key of {fleet} would cross the network unencrypted: expected https://… as the fleet's"
                 f" service, found {url}"
@@ -184,7 +181,7 @@ class ServiceClient:
                 f"no key for the service of {fleet}: expected USER:KEY and the host of the service in {file}, as"
                 " in promoter:KEY deploy.eu-1.example.com"
             )
-        if match["host"].lower() not in {host, parts.netloc}:
+        if match["host"].lower() not in {address.host, address.authority}:
             raise ServiceError(
                 f"the key in {file} is not sent to {url}: it is for {sanitize(match['host'])}; correct the"
                 " document of the fleets, or the host in the file if the service has moved"

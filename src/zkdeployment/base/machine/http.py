@@ -18,8 +18,8 @@ from dataclasses import field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -201,6 +201,23 @@ class HttpClient:
         return self._encryption
 
 
+class HttpAddress(NamedTuple):
+    """The address to which a request goes; ``authority`` is the host and, if the URL names it, the port."""
+
+    scheme: str
+    host: str
+    authority: str
+
+
+def address_of(url: str) -> HttpAddress:
+    """Return the address to which a request for a URL goes; raises ``ValueError``.
+
+    Other parsers of URLs find another host in some of them, such as in one with a backslash before ``@``.
+    """
+    parts = urllib3.util.parse_url(url)
+    return HttpAddress(parts.scheme or "", (parts.host or "").strip("[]"), parts.netloc or "")
+
+
 def basic_login(login: str) -> dict[str, str]:
     """Return the header for a login ``USER:KEY``."""
     return {"authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
@@ -238,10 +255,8 @@ def _redirected(url: str, answer: HttpAnswer, *, followed: bool) -> str:
 
 def _origin(url: str) -> str:
     """Return the scheme, host and port of a URL, without the user and the password; raises ``ValueError``."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    port = "" if parts.port is None else f":{parts.port}"
-    return sanitize(f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}")
+    address = address_of(url)
+    return sanitize(f"{address.scheme}://{address.authority}")
 
 
 def _failure(error: Exception, timeout: float) -> HttpError:

@@ -155,6 +155,7 @@ def test_redirects_are_followed_with_the_same_request_within_one_server_as_often
     [
         ("https://ann:secret@evil.example:99/x?secret", "it redirects to https://evil.example:99, which is not"),
         ("//evil.example/secret", "it redirects to http://evil.example, which is not followed"),
+        ("http://evil.example\\@localhost/", "it redirects to http://evil.example, which is not followed"),
         ("http://[", "it redirects to an invalid address"),
         ("http://x:y/", "it redirects to an invalid address"),
     ],
