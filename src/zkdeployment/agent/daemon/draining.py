@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.deployment import FailedError, Supervision
 from zkdeployment.agent.daemon.plans import HostPlan
+from zkdeployment.agent.reporting.failures import reason
 from zkdeployment.agent.rules.draining import UNSIGNED, Drain, plan_drain, witness
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.store.registration import host_path
 from zkdeployment.base.daemon.failpoints import failpoints
-from zkdeployment.base.errors import ConflictError, UnreachableError
+from zkdeployment.base.errors import (
+    ConflictError,
+    HostFilesError,
+    PackageError,
+    TreeError,
+    UnreachableError,
+)
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.plan import Step, Undeploy
 from zkdeployment.publishing.store.assignments import read_groups
@@ -24,6 +31,10 @@ if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.steps.awaiting_steps import RoleLockHold
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+
+
+#: The errors of facts that cannot be read. They concern this host alone: no step has begun.
+_UNREADABLE = (HostFilesError, PackageError, TreeError)
 
 
 class DrainSupervision(Supervision):
@@ -38,10 +49,10 @@ class DrainSupervision(Supervision):
     _own: Mapping[str, int] = MappingProxyType({})
 
     def plan_drain(self) -> Drain:
-        """Read the facts and return the drain of this host."""
+        """Read the facts and return the drain of this host; raises one of ``_UNREADABLE``."""
         reporting = self._reporting
         adapters, identity = reporting.adapters, reporting.host.identity
-        with self.reporting("plan"), failpoints("plan-drain"):
+        with failpoints("plan-drain"):
             inventory = adapters.inventory()
             self._own = services = Counter(marker.deployment.path for marker in inventory.markers)
             self._drain = plan_drain(
@@ -82,11 +93,16 @@ class DrainSupervision(Supervision):
 def drain_host(reporting: HostReporting, supervision: DrainSupervision) -> bool:
     """Undeploy the services that other hosts have, and record the others; return whether that succeeded.
 
-    After ``False``, the failure has been reported. Raises ``ConflictError`` or ``UnreachableError`` if the drain
-    was abandoned. If the agent is killed, its next cycle plans the rest from the markers.
+    After ``False``, the failure has been reported; facts that cannot be read are only shown on this host. Raises
+    ``ConflictError`` or ``UnreachableError`` if the drain was abandoned. If the agent is killed, its next cycle
+    plans the rest from the markers.
     """
     try:
         drain = supervision.plan_drain()
+    except _UNREADABLE as error:
+        reporting.deployment.refuse(reason(error))
+        return False
+    try:
         if drain.plan.steps:
             _undeploy(reporting, supervision, drain)
     except FailedError:
