@@ -69,7 +69,7 @@ chmod 755 %{{buildroot}}/opt/{directory}/library.so
 _SLOW = """\
 %pre -p <lua>
 io.open("/scriptlet-runs", "w"):close()
-posix.sleep(1)
+posix.sleep(5)
 """
 
 #: A scriptlet that fails: its section, and the package that triggers it.

@@ -8,9 +8,10 @@ import pytest
 
 from support.agents import Fleet
 from support.publishing import Publishing
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.daemon.deployment import Supervision
+from zkdeployment.agent.reporting import host_reporting
 from zkdeployment.agent.steps import awaiting_steps
 from zkdeployment.programs import agent as wiring
 from zkdeployment.zookeeper.contender_lock import ContenderLock
@@ -45,7 +46,10 @@ def wait_for_call(fleet, line):
 
 
 @pytest.mark.usefixtures("turns")
-def test_a_deployment_sends_the_same_few_requests_however_many_hosts_there_are(fleet, publishing: Publishing):
+def test_a_deployment_sends_the_same_few_requests_however_many_hosts_there_are(
+    fleet, publishing: Publishing, monkeypatch
+):
+    monkeypatch.setattr(host_reporting, "_PACE", UNLIMITED)  # a slow machine shows more progress
     tree = "/shop\n" + "".join(
         f"  /{name} : foo\n    version = '{{0}}'\n    /deploy\n      /h1\n" for name in ("db", "web")
     )

@@ -7,19 +7,25 @@ from pathlib import Path
 
 from support.agents import Fleet, put_script
 from support.commands import invoke
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
+from zkdeployment.cli.verbs import logs
 from zkdeployment.zookeeper import paths
 
 SCRIPT = """\
 #!/bin/sh
 echo "unpacking with --password hunter2"
+touch "$ZKDEPLOYMENT_ROOT/began"
 while [ ! -e "$ZKDEPLOYMENT_ROOT/end" ]; do sleep 0.02; done
 echo "the disk is full"
 exit 1
 """
 
 
-def test_the_output_of_a_running_script_and_of_a_failed_one_are_shown_with_their_file(zookeeper, client, tmp_path):
+def test_the_output_of_a_running_script_and_of_a_failed_one_are_shown_with_their_file(
+    zookeeper, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(logs, "_PATIENCE", UNLIMITED)
+
     def run(*argv):
         done = invoke("logs", *argv, "-z", zookeeper)
         return done.returncode, done.stdout, done.stderr
@@ -31,7 +37,8 @@ def test_the_output_of_a_running_script_and_of_a_failed_one_are_shown_with_their
     host.fleet.set_version("r1")
     with host.process():
         try:
-            wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the script runs")
+            wait_until(lambda: host.node.get("step") == "deploy /who/myfoo 0", "the step")
+            wait_until((host.root / "began").exists, "the script runs")
             assert run() == nothing
             assert run("/who/myfoo") == nothing
             (live,) = json.loads(run("h1", "-o", "json")[1])["outputs"]
