@@ -35,6 +35,7 @@ from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
 from zkdeployment.base.publication import DeploymentBasis, Published
 from zkdeployment.base.values import dataclass
+from zkdeployment.publishing.store.reboots import expire_reboots
 from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 
 if TYPE_CHECKING:
@@ -307,10 +308,17 @@ class Supervision:
             self.gate.check()
 
     def check_waiting(self) -> None:
-        """Check as ``check`` does, for a waiting host: ask ZooKeeper only if something may have changed."""
+        """Check as ``check`` does, for a waiting host: ask ZooKeeper only if something may have changed.
+
+        A host that has waited long also reports hosts that did not come back from their reboots in time.
+        """
         self._reporting.control.check()
         if not (self._recheck.is_due or self.lease.is_outdated):
             return
+        if self._recheck.is_late:
+            self._reporting.retry_until_reachable(
+                lambda: expire_reboots(self._adapters.session, self._adapters.clock.now())
+            )
         changed = self._recheck.begin()
         self._check_cluster(changed)
         self.lease.check()

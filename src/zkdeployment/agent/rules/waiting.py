@@ -86,6 +86,11 @@ class Recheck:
         """Whether the conditions may have changed since they were last read; sends no request."""
         return self._changed.is_set() or self._session() != self._watching or self._clock.monotonic() >= self._due
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the conditions are due although no watch fired, because they were read long ago."""
+        return self._watching is not None and self._clock.monotonic() >= self._due
+
     def begin(self) -> Callable[[], None]:
         """Return the function to call at the next change; call ``begin`` before the conditions are read."""
         self._changed.clear()

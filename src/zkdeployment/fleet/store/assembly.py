@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
@@ -108,7 +109,8 @@ class SnapshotAssembly:
             yield from (Read(f"{places.directory()}/{name}") for name in self._nodes.children(places.directory()))
 
     def snapshot(self) -> FleetSnapshot:
-        """Return the fleet at the moment of the copies; a maintenance is judged at the present time."""
+        """Return the fleet at the moment of the copies; maintenance and reboots are judged at the present time."""
+        now = time.time()
         hosts, targets = self._nodes.node(paths.HOSTS), self._nodes.node(paths.TARGETS)
         cluster = None if hosts is None else cluster_of(hosts)
         last = decode_published(targets)
@@ -136,13 +138,16 @@ class SnapshotAssembly:
             coordinator=self._leader() if governed else None,
             failures=self._all(paths.FAILURES, failure_of),
             group_stops=self._all(paths.GROUP_STOPS, group_stop_of),
-            maintenance=in_force(self._all(paths.MAINTENANCE, maintenance_of), time.time()),
+            maintenance=in_force(self._all(paths.MAINTENANCE, maintenance_of), now),
             decisions=tuple(
                 decision
                 for places in used_places(last)
                 for decision in self._all(places.directory(), places.decide)
             ),
-            reboots={reboot.host_id: reboot for reboot in self._all(paths.REBOOTS, reboot_of)},
+            reboots={
+                reboot.host_id: replace(reboot, expired=reboot.is_over(now))
+                for reboot in self._all(paths.REBOOTS, reboot_of)
+            },
         )
         self._decoded.forget()
         return snapshot

@@ -77,9 +77,7 @@ def release_lock(session: Session, node: str, act: Act) -> None:
     the node is gone.
     """
     for _ in range(_ATTEMPTS):
-        ended = [
-            Delete(paths.reboot_path(record.host_id)) for record in read_reboots(session) if _keeps(record, node)
-        ]
+        ended = [Delete(paths.reboot_path(record.host_id)) for record in _reboots_under(session, node)]
         try:
             session.commit(Delete(node), *ended, recording(session, act))
         except TransactionError as error:
@@ -95,9 +93,22 @@ def release_lock(session: Session, node: str, act: Act) -> None:
     )
 
 
-def _keeps(record: RebootRecord, node: str) -> bool:
-    """Whether a lock whose holder is ``node`` is kept for a reboot."""
-    return node == f"{paths.BUSY}/{record.deployment.lock_name}"
+def _reboots_under(session: Session, node: str) -> list[RebootRecord]:
+    """Return the reboots under the lock that is held with ``node``.
+
+    The node is a kept record of work, or a request for the lock of a role, under which a host has no such record.
+    """
+    records = read_reboots(session)
+    places = [f"{paths.BUSY}/{record.deployment.lock_name}" for record in records]
+    held, *works = session.get_many([node, *places]) if records else (None,)
+    is_request = node.startswith(f"{paths.ROLE_LOCKS}/")
+    requestor = Request.read(node, held).requestor if is_request and held is not None else None
+    ended = []
+    for record, place, work in zip(records, places, works, strict=True):
+        is_kept = work is not None and LockedWork.from_json(work.properties).host_id == record.host_id
+        if (place == node) if is_kept else (record.host_id == requestor):
+            ended.append(record)
+    return ended
 
 
 def _read(session: Session, wanted: list[str]) -> dict[str, Node]:

@@ -130,7 +130,7 @@ class FleetSnapshot:
     the ids of absent hosts to the times at which a syncer noticed their absence, ``None`` for an unknown time.
     ``completed`` maps the sequences of the publications that absent hosts completed last to their revisions.
     ``decisions`` are the decisions of persons for which features wait. ``reboots`` are the recorded reboots,
-    by host id.
+    by host id; those that were overdue when the fleet was read are expired.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -163,7 +163,7 @@ class FleetSnapshot:
 
     @property
     def expected_back(self) -> Mapping[str, RebootRecord]:
-        """The reboots of the hosts that are away for a reboot whose failure is not reported, by host id."""
+        """The reboots of the hosts that are away for a reboot and not overdue, by host id."""
         if not self.reboots:
             return self.reboots
         registered = {host.identity.id for host in self.hosts}

@@ -16,6 +16,7 @@ from support.commands import invoke
 from support.waiting import wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.reporting import host_reporting
+from zkdeployment.agent.rules import waiting
 from zkdeployment.agent.steps import reboots
 from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import PackageError, UnreachableError
@@ -328,6 +329,42 @@ def test_an_operator_may_declare_a_host_dead_that_does_not_come_back(fleet, verb
     assert fleet.client.get_children("/zkdeployment/reboots") == []
     with other.reaching_its_reboot():
         assert other.bash == ["5.2"]
+
+
+@pytest.fixture
+def under_role_lock(fleet) -> tuple[Machine, Machine]:
+    """Return two hosts of a role with a controller; the first one is away for a reboot."""
+    fleet.controller("web", "ctl", "1.0")
+    machine, other = Machine(fleet, "h1", role="web"), Machine(fleet, "h2", role="web")
+    wanted(fleet, NEW, "web")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    return machine, other
+
+
+def test_the_release_of_a_roles_lock_ends_the_reboot_of_its_holder(fleet, under_role_lock):
+    _, other = under_role_lock
+    words = ["locks", "release", "web", "--yes", "--force", "--reason", "it burnt"]
+    done = invoke(*words, "--zookeeper", fleet.connection)
+    assert done.returncode == 0, done.stderr
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
+    with other.reaching_its_reboot():
+        assert other.bash == ["5.2"]
+
+
+def test_a_host_that_waits_for_a_roles_lock_reports_that_the_holder_did_not_come_back(
+    fleet, session, under_role_lock, monkeypatch
+):
+    _, other = under_role_lock
+    monkeypatch.setattr(waiting, "_PATIENCE", 0.1)
+    record = fleet.get("/zkdeployment/reboots/h1")
+    assert ZooKeeperFleetReader(session).snapshot().expected_back.keys() == {"h1"}
+    fleet.write("/zkdeployment/reboots/h1", {**record, "deadline": record["since"]})
+    assert ZooKeeperFleetReader(session).snapshot().expected_back == {}
+    with other.host.agent():
+        wait_until(lambda: fleet.version is None, "the fleet stops")
+    assert "did not come back" in fleet.get("/zkdeployment/stops/h1")["reason"]
 
 
 def test_a_reboot_command_that_fails_is_a_failure_that_keeps_nothing(fleet):

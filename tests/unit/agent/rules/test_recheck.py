@@ -6,11 +6,11 @@ from zkdeployment.agent.rules.waiting import Recheck
 
 def test_the_conditions_are_read_at_first_and_again_only_after_a_change():
     recheck = Recheck(ManualClock(), lambda: 7)
-    assert recheck.is_due
+    assert (recheck.is_due, recheck.is_late) == (True, False)
     changed = recheck.begin()
     assert not recheck.is_due
     changed()
-    assert recheck.is_due
+    assert (recheck.is_due, recheck.is_late) == (True, False)
     recheck.begin()
     assert not recheck.is_due
 
@@ -28,6 +28,6 @@ def test_a_watch_that_never_fires_is_not_relied_upon_for_long():
     recheck = Recheck(clock, lambda: 7)
     recheck.begin()
     clock.time += 200
-    assert not recheck.is_due
+    assert (recheck.is_due, recheck.is_late) == (False, False)
     clock.time += 200
-    assert recheck.is_due
+    assert (recheck.is_due, recheck.is_late) == (True, True)
