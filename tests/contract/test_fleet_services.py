@@ -8,9 +8,10 @@ from simulation.promotions import PromotionOptions, PromotionWorld, SimulatedSer
 from support.proxy import Proxy
 from support.publishing import Publishing
 from support.service import running_service
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.settings import load
+from zkdeployment.promotion import services
 from zkdeployment.promotion.records import DryRun, FleetState
 from zkdeployment.promotion.services import FleetServices, ServiceClient, act_everywhere
 from zkdeployment.service.users.user import Role
@@ -80,7 +81,11 @@ def real_arena(directory, zookeeper, client):
     sync = f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {directory}/mirror\n"
     file.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n{sync}")
     publishing.push(tree("0.0"))
-    with running_service(zookeeper, repository=load(file, host=False)) as service:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        running_service(zookeeper, repository=load(file, host=False), call_timeout=UNLIMITED) as service,
+    ):
+        patch.setattr(services, "_REPORT", UNLIMITED)
         port = int(service.url.rpartition(":")[2])
         with Proxy("127.0.0.1", port) as proxy:
             yield RealArena(directory, publishing, service, proxy)

@@ -7,6 +7,7 @@ import pytest
 
 from simulation.promotion_servers import HomeEnsemble, MemoryLead, MemoryStore
 from support.fleets.promoted import NOON, SimulatedFleets, commit, promotion
+from support.waiting import UNLIMITED
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError
 from zkdeployment.promotion import store
@@ -33,8 +34,6 @@ from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Delete
 
 ACT = Act("op", "pause", "why", NOON)
-#: Seconds that a promoter which is next in the queue waits for the lead.
-SOON = 5.0
 
 
 class RealArena:
@@ -46,7 +45,7 @@ class RealArena:
         self._people = stack.enter_context(Session(zookeeper))
 
     def promoter(self, reach=lambda _place: None):
-        session = self._stack.enter_context(Session(self._zookeeper, session_timeout=6))
+        session = self._stack.enter_context(Session(self._zookeeper))
         return PromoterStore(session, FencedLead(session, MemberKind.FLEET, reach), lambda: None)
 
     def expire(self, promoter):
@@ -104,7 +103,7 @@ def arena(request):
 def leading(arena, reach=lambda _place: None):
     """Return a promoter that leads and has read the records."""
     found = arena.promoter(reach)
-    assert found.lead.acquire(SOON)
+    assert found.lead.acquire(UNLIMITED)
     found.snapshot()
     return found
 
@@ -118,16 +117,16 @@ def begun(number=1):
 def test_one_promoter_leads_until_it_resigns_or_its_session_expires(arena):
     first, second = arena.promoter(), arena.promoter()
     assert first.lead.node is None
-    assert first.lead.acquire(SOON)
-    assert first.lead.acquire(SOON)
+    assert first.lead.acquire(UNLIMITED)
+    assert first.lead.acquire(UNLIMITED)
     assert not second.lead.acquire(0.1)
     assert first.lead.node is not None
     assert second.lead.node is None
     first.lead.release()
-    assert second.lead.acquire(SOON)
+    assert second.lead.acquire(UNLIMITED)
     assert first.lead.node is None
     arena.expire(second)
-    assert first.lead.acquire(SOON)
+    assert first.lead.acquire(UNLIMITED)
 
 
 def test_without_the_lead_nothing_is_written(arena):
@@ -217,7 +216,7 @@ def test_a_record_that_another_leader_replaced_is_not_overwritten(arena):
     second = leading(arena)
     second.record(replace(state, waiting="a freeze"), entry)
     second.lead.release()
-    assert first.lead.acquire(SOON)
+    assert first.lead.acquire(UNLIMITED)
     with pytest.raises(ConflictError):
         first.record(supersede(state, NOON), entry)
     assert first.snapshot().state == replace(state, waiting="a freeze")

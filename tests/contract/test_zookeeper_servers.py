@@ -28,7 +28,7 @@ class RealArena:
         body()
 
     def session(self):
-        return Session(self._through, session_timeout=6)
+        return Session(self._through)
 
     def bare(self):
         client = KazooClient(self._address)

@@ -79,9 +79,15 @@ def browser() -> Iterator[Browser]:
     break tests in other modules that run a loop of their own.
     """
     with sync_playwright() as playwright:
+        expect.set_options(timeout=_patience())
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=[*FLAGS, _UNOPTIMIZED])
         yield chromium
         chromium.close()
+
+
+def _patience() -> float:
+    """Return the milliseconds until an expectation fails."""
+    return 1000 * _PATIENCE * min(3.0, slowdown())
 
 
 def log_in(page: Page, login: tuple[str, str]) -> None:
@@ -101,7 +107,7 @@ def logged_in(
     A movement of the pointer or a typed letter has no effect before that, and does not come again.
     """
     context = browser.new_context(base_url=service.url, **options)
-    patience = 1000 * _PATIENCE * min(3.0, slowdown())
+    patience = _patience()
     context.set_default_timeout(patience)
     expect.set_options(timeout=patience)
     page = context.new_page()

@@ -60,7 +60,7 @@ def test_the_page_of_a_host_shows_the_output_of_its_running_script_until_nobody_
             assert page.evaluate("document.body.dataset.kept") == "yes", "the page was not loaded again"
             assert faults_of_pages(page, axe_source, ["/hosts/h1"]) == []
             expect(output).to_contain_text("migrating the database")
-            assert client.exists(NODE) is not None
+            wait_until(lambda: client.exists(NODE) is not None, "the page asks for the output")
             with page.expect_request(lambda request: request.url.endswith("/hosts/h1/output")):
                 pass
             page.goto("/locks")
