@@ -23,7 +23,7 @@ def test_the_corpus_has_each_reader(corpus, readers):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_input_that_the_fuzzer_makes_raises_an_unexpected_error(target, pytestconfig):
-    seconds = 60 if pytestconfig.getoption("nightly") else 5
+    seconds = 60 if pytestconfig.getoption("nightly") else 2
     tests = {**os.environ, "PYTHONPATH": str(CORPORA.parents[1])}
     done = run(sys.executable, "-m", "fuzz", target, seconds, env=tests)
     assert done.returncode == 0, done.stdout + done.stderr

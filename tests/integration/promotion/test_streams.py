@@ -146,11 +146,11 @@ def test_a_lost_stream_makes_the_promoter_ask_at_once_and_is_opened_again(secure
 
 
 def test_a_silent_stream_counts_as_lost(secure, authority, following, monkeypatch):
-    monkeypatch.setattr(streams, "_SILENCE", 0.5)
-    monkeypatch.setattr(services, "_REPORT", 0.5)
+    monkeypatch.setattr(streams, "_SILENCE", 3.0)
     with Proxy("127.0.0.1", int(secure.url.rpartition(":")[2])) as proxy:
         followed = following(authority.ca)
         followed.follow(eu_1=f"https://127.0.0.1:{proxy.port}")
+        monkeypatch.setattr(services, "_REPORT", 0.5)
         proxy.freeze()
         assert "did not answer within 0.5 s" in followed.wait_for(FleetState.UNREACHABLE).problem
 

@@ -111,10 +111,12 @@ def add_tenant(users: ZooKeeperUsers, name: str, role: Role = Role.TENANT, quota
 
 
 @contextmanager
-def contextualizing(store: ZooKeeperPools, failing: Collection[int] = ()) -> Iterator[None]:
+def contextualizing(
+    store: ZooKeeperPools, failing: Collection[int] = (), may_begin: Callable[[], object] = lambda: True
+) -> Iterator[None]:
     """Prepare reserved nodes as a worker does, in a thread of its own; the nodes ``failing`` fail."""
     ended = threading.Event()
-    thread = threading.Thread(target=_work, args=(store, frozenset(failing), ended))
+    thread = threading.Thread(target=_work, args=(store, frozenset(failing), may_begin, ended))
     thread.start()
     try:
         yield
@@ -123,8 +125,12 @@ def contextualizing(store: ZooKeeperPools, failing: Collection[int] = ()) -> Ite
         thread.join()
 
 
-def _work(store: ZooKeeperPools, failing: frozenset[int], ended: threading.Event) -> None:
+def _work(
+    store: ZooKeeperPools, failing: frozenset[int], may_begin: Callable[[], object], ended: threading.Event
+) -> None:
     while not ended.wait(0.01):
+        if not may_begin():
+            continue
         read = store.read()
         for session in read.sessions.values():
             try:

@@ -101,7 +101,7 @@ def test_a_request_takes_at_most_three_attempts(adapters, ci):
 def test_a_session_is_requested_extended_and_ended(adapters, ci):
     add_ready_nodes(adapters.store, 3)
     seen = []
-    with contextualizing(adapters.store):
+    with contextualizing(adapters.store, may_begin=lambda: seen):
         begun = granted(request_session(ci, TWO, adapters, by="ci", progress=seen.append))
     session = begun.session
     assert [node.state for node in begun.nodes] == [NodeState.DEPLOYED] * 2

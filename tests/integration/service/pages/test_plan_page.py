@@ -7,7 +7,7 @@ import pytest
 from support.builders import make_package
 from support.publishing import Publishing
 from support.service import running_service
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.web.servers import HangingServer
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
@@ -111,7 +111,8 @@ def test_the_plan_of_a_published_commit_is_compared_with_what_happened(browser):
     assert "Compare with what happened" not in browser.get("/plan?revision=main~9").text
 
 
-def test_the_plan_opens_with_the_branches_that_are_not_published(browser, publishing):
+def test_the_plan_opens_with_the_branches_that_are_not_published(browser, publishing, monkeypatch):
+    monkeypatch.setattr(act_commits, "_MOMENT", UNLIMITED)
     publishing.repository.git("branch", "merged")
     publishing.repository.git("checkout", "--quiet", "-b", "trial")
     publishing.push(TREE.replace("1.0", "1.3"))
