@@ -5,7 +5,7 @@ import json
 import pytest
 from kazoo.security import make_acl
 
-from support.agents import called
+from support.agents import called, wait_for_versions
 from support.fleets.written import WrittenFleet
 from support.forks import run_forked
 from support.waiting import wait_until
@@ -218,8 +218,9 @@ def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet
     fleet.set_version("r1")
     fleet.client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     fleet.client.create("/zkdeployment/targets/web", b"[]")
-    with fleet.host("h2").agent(), host.agent():
-        host.wait_for_version("r1")
+    second = fleet.host("h2")
+    with second.agent(), host.agent():
+        wait_for_versions([host, second], "r1")
         code, out = run("status", "-o", "json")
         assert (code, [host["state"] for host in json.loads(out)["hosts"]]) == (0, ["converged", "converged"])
         assert run("forget", "h1")[0] == 3

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from support.certificates import Authority
+from support.waiting import wait_until
 from support.web.servers import DrippingServer, WebServer, silent_server
 from zkdeployment.base.machine.http import (
     LONGEST_RETRY,
@@ -184,8 +185,10 @@ def test_broken_connections_are_tried_again_within_the_time_limit():
         thread.join()
     with pytest.raises(HttpError, match="Connection refused"):
         get(url, attempts=2)
-    with DrippingServer() as server, pytest.raises(TooSlowError):
-        get(server.url, attempts=5, timeout=0.3)
+    with DrippingServer() as server:
+        with pytest.raises(TooSlowError):
+            get(server.url, attempts=5, timeout=0.3)
+        wait_until(lambda: server.accepted, "the connection")
     assert server.accepted == 1
 
 

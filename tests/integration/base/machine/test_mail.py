@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.waiting import wait_until
 from support.web.servers import DrippingServer, MailServer
 from zkdeployment.base.machine import mail
 from zkdeployment.base.machine.mail import SmtpMailer
@@ -27,5 +28,6 @@ def test_a_server_that_answers_byte_by_byte_does_not_hold_the_agent(monkeypatch,
     monkeypatch.setattr(mail, "_TIMEOUT", 0.3)
     with DrippingServer(b"220 t") as server:
         SmtpMailer("ops@example.com", server=f"127.0.0.1:{server.port}").send("subject", "text")
+        wait_until(lambda: server.accepted, "the connection")
         assert server.accepted == 1
     assert "no answer within 0.3 s" in capsys.readouterr().out

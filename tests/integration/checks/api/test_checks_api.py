@@ -395,8 +395,11 @@ def test_a_system_that_is_gone_is_abandoned_when_no_check_names_it(site: RolledO
             answer = client.post(address, json=reason, auth=operator)
             assert (answer.status_code, len(answer.json()["instances"])) == (200, 1)
             daemon.run_turn()
-    listed = [(one["monitoring"], one["state"]) for one in site.get("/instances")["instances"]]
-    assert listed == [("nagios2", "awaiting_rollout")] * 2
+
+    def listed() -> list[tuple[str, str]]:
+        return [(one["monitoring"], one["state"]) for one in site.get("/instances")["instances"]]
+
+    wait_until(lambda: listed() == [("nagios2", "awaiting_rollout")] * 2, "the instances of the other system")
     act = client.get("/api/v1/audit", auth=operator).json()["acts"][0]
     assert (act["what"], act["reason"]) == ("checks abandon --system nagios1", "it was scrapped")
     again = invoke("checks", "abandon", "--system", "nagios1", "--reason", "x", "-z", site.zookeeper)
