@@ -156,7 +156,17 @@ class Executor:
     ) -> None:
         self._supervisor = supervisor
         self._plan = plan.plan
-        reboots = HostReboots(adapters, identity, supervisor)
+        reboots = HostReboots(
+            adapters,
+            supervisor.basis,
+            identity,
+            judge=lambda: (
+                None if supervisor.gate is None else supervisor.gate.part,
+                supervisor.lease.is_leasable,
+            ),
+            retry=supervisor.retry_midway,
+            await_end=supervisor.await_end,
+        )
         self._effects = StepEffects(adapters, supervisor.basis, identity, reboots, self._plan.unrecorded)
         self._runner = StepRunner(adapters, identity, self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(self._runner, plan)

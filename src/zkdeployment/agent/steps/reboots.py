@@ -17,27 +17,45 @@ from zkdeployment.base.machine.reboots import MAX_REBOOTS, RebootRecord
 from zkdeployment.publishing.store.reboots import read_reboot, recording_reboot, remove_reboot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.agent.daemon.deployment import Supervision
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.plan import Deploy, Plan, Reboot, Step
+    from zkdeployment.base.publication import DeploymentBasis
+    from zkdeployment.strategies.permission import RolloutPart
 
 #: Seconds between two checks whether the agent has to end.
 _PAUSE = 5.0
 
 
 class HostReboots:
-    """Reboots the host ``identity`` for steps that ``supervisor`` permits."""
+    """Reboots the host ``identity`` for steps of the publication of ``basis``.
 
-    def __init__(self, adapters: AgentAdapters, identity: Identity, supervisor: Supervision) -> None:
+    ``judge`` returns the part of the rollout that judges failures, and whether a failure without such a part
+    concerns this host alone. ``retry`` repeats a call until ZooKeeper answers. ``await_end`` waits some seconds,
+    and raises ``ShutdownError`` when this process is asked to end.
+    """
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        basis: DeploymentBasis,
+        identity: Identity,
+        *,
+        judge: Callable[[], tuple[RolloutPart | None, bool]],
+        retry: Callable[[Callable[[], None], str], None],
+        await_end: Callable[[float], None],
+    ) -> None:
         self._adapters = adapters
+        self._basis = basis
         self._identity = identity
-        self._supervisor = supervisor
+        self._judge = judge
+        self._retry = retry
+        self._await_end = await_end
 
     def boots(self, deployment: Deployment) -> int:
         """Return the number of boots for the present step of a deployment."""
@@ -58,7 +76,7 @@ class HostReboots:
         try:
             record = self._record(step, timeout)
             with failpoints("publish-reboot"):
-                self._supervisor.retry_midway(lambda: self._publish(record, lock), "reboot-not-recorded")
+                self._retry(lambda: self._publish(record, lock), "reboot-not-recorded")
             with failpoints("reboot"):
                 self._adapters.system.reboot()
             self._await_shutdown(record)
@@ -81,12 +99,12 @@ class HostReboots:
                 f" {self.boots(step.deployment)} took place: expected that the host needs none any more; see"
                 " 'zkdeployment why' for the packages that ask for it"
             )
-        part = None if self._supervisor.gate is None else self._supervisor.gate.part
+        part, alone = self._judge()
         record = RebootRecord(
             host_id=self._identity.id,
             host_name=self._identity.name,
-            revision=self._supervisor.basis.revision,
-            sequence=self._supervisor.basis.sequence,
+            revision=self._basis.revision,
+            sequence=self._basis.sequence,
             path=step.deployment.path,
             number=step.deployment.number,
             step=step.title,
@@ -96,7 +114,7 @@ class HostReboots:
             count=count,
             rollout=None if part is None else part.rollout,
             phase=None if part is None else part.phase.value,
-            alone=self._supervisor.lease.is_leasable,
+            alone=alone,
         )
         with failpoints("record-reboot"):
             system.save(state.rebooting(record))
@@ -120,7 +138,7 @@ class HostReboots:
         clock = self._adapters.clock
         end = clock.monotonic() + record.deadline - record.since
         while (left := end - clock.monotonic()) > 0:
-            self._supervisor.await_end(min(left, _PAUSE))
+            self._await_end(min(left, _PAUSE))
         raise RebootError(
             f"the host did not reboot: its boot id is still {record.boot_id}"
             f" {record.deadline - record.since:.0f} s after {' '.join(self._adapters.system.command)} succeeded"
@@ -135,9 +153,7 @@ class HostReboots:
         system = self._adapters.system
         with failpoints("withdraw-reboot"):
             system.save(system.state().withdrawn())
-        self._supervisor.retry_midway(
-            lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn"
-        )
+        self._retry(lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn")
 
 
 def note_boot(reporting: HostReporting) -> None:
