@@ -12,12 +12,13 @@ import re
 import socket
 import subprocess
 import zlib
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from kazoo.exceptions import NoNodeError
 
 from support.hosts.rpms import build_rpm
 from support.pools.ssh_nodes import make_key
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from support.sandboxes import SandboxCommands
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.all_features]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
 
 HOSTS = """\
 host1: {tags: [canary], rack: r1, labels: {site: ams}}
@@ -209,6 +210,9 @@ QUERIES = {"/api/v1/discovery/prometheus": {"service": "/demo/hello"}}
 #: ZooKeeper's own node, and one that exists only while the job has work.
 NOT_NOTED = {"/zookeeper", "/zkdeployment/checks/due"}
 
+#: The name of a file that is to replace another one, as ``files.replace`` makes it.
+TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
+
 
 @dataclass
 class RecordedFleet:
@@ -270,7 +274,8 @@ class RecordedFleet:
         for name in client.get_children(path):
             below = f"{path.rstrip('/')}/{name}"
             if below not in NOT_NOTED:
-                self._note_node(client, below)
+                with suppress(NoNodeError):  # a daemon has removed it since
+                    self._note_node(client, below)
 
     def note_files(self) -> None:
         """Note the mode of each file that the programs wrote, and the shape of JSON content."""
@@ -280,7 +285,7 @@ class RecordedFleet:
         places += [box / "hosts" / host / "run" for host in ("host1", "host2", "host3")]
         for place in places:
             for file in sorted([place, *place.rglob("*")]):
-                if "packages" not in file.parts and file.exists():
+                if "packages" not in file.parts and not TEMPORARY.fullmatch(file.name):
                     self._note_file(file)
         for file in [*box.glob("sandbox.*"), *(box / "syncer").glob(".tree.*")]:
             if file.name != ".tree.unfinished":  # exists only while the syncer works
@@ -288,11 +293,11 @@ class RecordedFleet:
 
     def _note_file(self, file: Path) -> None:
         place = steady(str(file.relative_to(self.box.directory)))
-        self.note(
-            "files", [f"{place}: {'directory' if file.is_dir() else 'file'} {file.stat().st_mode & 0o7777:o}"]
-        )
-        if file.is_file():
-            self.note("files", data_shape(file.read_bytes(), f"{place} = "))
+        with suppress(FileNotFoundError):  # a daemon has removed it since
+            kind = "directory" if file.is_dir() else "file"
+            self.note("files", [f"{place}: {kind} {file.stat().st_mode & 0o7777:o}"])
+            if kind == "file":
+                self.note("files", data_shape(file.read_bytes(), f"{place} = "))
 
     def note_answers(self, client: httpx.Client) -> None:
         """Note the answer of each operation that needs no names in its path, and where the pages lead."""

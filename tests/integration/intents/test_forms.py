@@ -76,8 +76,8 @@ class Stage:
     def sync(self) -> None:
         """Publish the tip, and wait until the service has read that."""
         self._syncer.sync(SyncOptions(force=True))
-        sequence = self.service.adapters.operator.fleet.published().sequence
-        wait_until(lambda: self._read() >= sequence, "the service has read the publication")
+        last = self.service.adapters.operator.session.last_transaction()
+        wait_until(lambda: self._read() >= last, "the service has read the publication")
 
     def converge(self, revision: str) -> None:
         """Let the host have a revision, and wait until the service has read that."""
@@ -87,7 +87,7 @@ class Stage:
 
     def _read(self) -> int:
         try:
-            return self.service.adapters.feed.snapshot().reading.sequence
+            return self.service.adapters.feed.snapshot().zxid
         except ZkdeploymentError:
             return 0
 

@@ -159,7 +159,7 @@ def test_a_server_that_accepts_and_never_answers_delays_no_grant(fleet):
             for _ in range(20):
                 fleet.clock.time += 10
                 daemon.run_cycle()
-            assert time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 60  # not 20 times the limit of the server
 
 
 def test_a_silent_server_is_not_asked_again_for_the_queries_that_wait(fleet):
@@ -167,7 +167,7 @@ def test_a_silent_server_is_not_asked_again_for_the_queries_that_wait(fleet):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        settings = {"main": MetricsSettings(url=url, timeout=0.2)}
+        settings = {"main": MetricsSettings(url=url, timeout=2.0)}
         woken = threading.Event()
         measurements = MetricMeasurements(
             metrics_servers(settings), lambda _: QueryVariables(), SystemClock(), woken.set
@@ -184,9 +184,9 @@ def test_a_silent_server_is_not_asked_again_for_the_queries_that_wait(fleet):
         begun = time.monotonic()
         measurements.read(state, fleet.clock.time)
         wait_until(lambda: len(measurements.read(state, fleet.clock.time)) == 50, "all answers")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60  # not 50 times the limit of the server
         answers = measurements.read(state, fleet.clock.time)
-        assert {each.reading.problem for each in answers.values()} == {"the server did not answer within 0.2 s"}
+        assert {each.reading.problem for each in answers.values()} == {"the server did not answer within 2 s"}
         measurements.close()
 
 

@@ -18,7 +18,7 @@ import pytest
 from support.branches import Branch
 from support.commands import Done, invoke
 from support.repository import make_key, public
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
@@ -334,7 +334,7 @@ def test_a_wait_ends_with_a_timeout_that_names_the_awaited_state(site: Site) -> 
     assert (unpublished.returncode, "waiting for the publication of" in unpublished.stderr) == (5, True)
     begun = time.monotonic()
     site.publish()
-    suffices = max(5.0, 20 * (time.monotonic() - begun))  # for the next publication
+    suffices = max(10.0, 40 * (time.monotonic() - begun))  # for the next publication
     known = KnownHost(Identity("h2.example.com", "h2.example.com"), Inventory())
     with Session(site.zookeeper) as session:
         session.ensure("/zkdeployment/inventory/h2.example.com", encode_host(known))
@@ -348,11 +348,11 @@ def test_a_wait_ends_with_a_timeout_that_names_the_awaited_state(site: Site) -> 
 def test_a_wait_ends_without_the_hosts_that_were_never_seen_and_names_them(site: Site) -> None:
     site.act("approve")
     with site.following():
-        done = site.run("instantiate", SHOP, "--wait", "--timeout", "60")
+        done = site.run("instantiate", SHOP, "--wait", "--timeout", str(UNLIMITED))
     assert (done.returncode, "done: 0 deployments" in done.stderr) == (0, True)
     assert "never seen: h2.example.com:/p1/shop/db.0, h1.example.com:/p1/shop/front.0" in done.stderr
     with site.following():
-        ended = site.run("terminate", SHOP, "--wait", "--timeout", "60")
+        ended = site.run("terminate", SHOP, "--wait", "--timeout", str(UNLIMITED))
     assert (ended.returncode, "done: 2 deployments" in ended.stderr) == (0, True)
     assert site.json("status")["rsync-status"] == {"Terminated": 2}
 
@@ -367,7 +367,7 @@ def test_acts_correct_a_tip_that_the_syncer_refuses_and_a_wait_prints_its_proble
     refused = site.run("terminate", AMS, "--wait")
     assert (refused.returncode, "nothing of it is deployed" in refused.stderr) == (3, True)
     with site.refusing():
-        waited = site.run("apply", AMS, "--wait", "--timeout", "20")
+        waited = site.run("apply", AMS, "--wait", "--timeout", str(UNLIMITED))
     assert waited.returncode == 3
     assert f"the syncer refused {str(site.branch.tip())[:12]}:\n  {SHOP} is Approved" in waited.stderr
     assert "(changed: /defaults, /p1/shop/front)" in waited.stderr
