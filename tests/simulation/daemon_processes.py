@@ -245,7 +245,7 @@ class _Nothing:
 def simulated_machines(world: World) -> Iterator[None]:
     """Let ``programs`` build daemons on the machines of a world during the block."""
 
-    def run_directory(path: Path) -> MachineRunDirectory:
+    def run_directory(path: Path, _root: Path | None = None) -> MachineRunDirectory:
         return MachineRunDirectory(world.machines[path.name])
 
     def files(root: Path) -> MachineFiles:

@@ -476,7 +476,7 @@ class Machine:
         """Clear the run directory, as a boot does, unless a failure is kept there, which would be lost."""
         files = self.disk.files
         if "failure" not in files:
-            for name in files.keys() - {DURABLE}:
+            for name in files.keys() - DURABLE:
                 del files[name]
 
     def cut_off(self) -> None:

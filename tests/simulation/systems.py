@@ -34,8 +34,8 @@ OUTCOMES = {"back": 12, "late": 3, "lost": 2, "ignored": 2, "refused": 1}
 #: Seconds until a reboot is a failure.
 TIMEOUTS = (60, 300)
 
-#: The name of the file that is kept when a boot clears the run directory.
-DURABLE = "system"
+#: The names of the files that are kept when a boot clears the run directory.
+DURABLE = frozenset({"system", "lease"})
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
 from zkdeployment.agent.daemon.plans import PlanPreview, preview
 from zkdeployment.agent.files.filesystem import Filesystem
-from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, sole_agent_of
+from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, lasting_directory, sole_agent_of
 from zkdeployment.agent.files.system_files import SystemFiles
 from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostReporting
 from zkdeployment.agent.rules.lease import HostRole
@@ -109,7 +109,7 @@ def record_name(settings: Settings) -> None:
 
 def _identity_file(settings: Settings) -> JsonFile[Identity]:
     """Return the file that keeps the host's name over reboots, which may clear the run directory."""
-    return identity_file(settings.root / "var" / "lib" / "zkdeployment" / "identity")
+    return identity_file(lasting_directory(settings.root) / "identity")
 
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -135,7 +135,7 @@ def build_agent(
     """
     arm_failpoints(settings)
     settings = with_full_name(settings)
-    run = RunDirectory(settings.require_run_directory())
+    run = RunDirectory(settings.require_run_directory(), settings.root)
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     with contextlib.closing(session), run.locked(settings.root):
         host = _last_host(settings, run)
@@ -247,7 +247,7 @@ def preview_plan(settings: Settings) -> PlanPreview:
     """Return the plan of this host's agent for the cluster version, without a lock and without changes."""
     settings = with_full_name(settings)
     with Session(settings.servers) as session:
-        adapters = _adapters(settings, session, RunDirectory(settings.require_run_directory()))
+        adapters = _adapters(settings, session, RunDirectory(settings.require_run_directory(), settings.root))
         return preview(adapters, settings.require_identity(), leasable=settings.leasable)
 
 

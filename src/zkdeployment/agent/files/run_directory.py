@@ -70,7 +70,26 @@ def _sole_agent(directory: Path, *, use: str, key: str) -> Iterator[None]:
 
 def sole_agent_of(root: Path) -> contextlib.AbstractContextManager[None]:
     """Hold the lock of a host: two agents with one root would change the same packages, services and records."""
-    return _sole_agent(root / "var" / "lib" / "zkdeployment", use=f"the root directory {root}", key="root")
+    return _sole_agent(lasting_directory(root), use=f"the root directory {root}", key="root")
+
+
+def lasting_directory(root: Path) -> Path:
+    """Return the directory of the host with this root whose files outlive a boot, unlike the run directory."""
+    return root / "var" / "lib" / "zkdeployment"
+
+
+#: The names of the files about leases.
+LEASE, LEASE_BASELINE, SSH_BEFORE_LEASE = "lease", "lease-baseline", "ssh-before-lease"
+
+
+def _keep_lease_files(run: Path, root: Path) -> None:
+    """Move the files about leases from the run directory, where former agents had them."""
+    for name in (LEASE, LEASE_BASELINE, SSH_BEFORE_LEASE):
+        file = run / name
+        if file.is_file():
+            with converting_errors("move", file):
+                files.replace(lasting_directory(root) / name, file.read_bytes(), mode=0o600)
+                files.remove(file)
 
 
 def identity_file(file: Path) -> JsonFile[Identity]:
@@ -390,23 +409,25 @@ class RunDirectory:
 
     ``identity`` is that with which the last agent started, ``lease`` the last lease that this host began to
     follow, ``lacking`` what the host lacks of its version, by the group that is stopped, ``attempt`` the
-    deployment that has begun to change the host.
+    deployment that has begun to change the host. The lease is below ``root``, if that is given: like the keys of
+    the tenant, it outlives a boot.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, root: Path | None = None) -> None:
         self.path = path
         self.identity = identity_file(path / "identity")
         self.version = VersionFiles(path)
         self.session = SessionFile(JsonFile(path / "session", json_object, dict))
         self.published = published_file(path / "published")
         self.failure = JsonFile(path / "failure", Failure.from_json, Failure.to_json, expected="a failure")
-        self.lease = JsonFile(path / "lease", LeaseRecord.if_valid, LeaseRecord.to_json)
+        lasting = path if root is None else lasting_directory(root)
+        self.lease = JsonFile(lasting / LEASE, LeaseRecord.if_valid, LeaseRecord.to_json)
         self.lacking = JsonFile(path / "lacking", lacking_from_json, _lacking_to_json)
         self.attempt = JsonFile(path / "attempt", DeploymentAttempt.from_json, DeploymentAttempt.to_json)
 
     @contextlib.contextmanager
     def locked(self, root: Path | None = None) -> Iterator[None]:
-        """Create the directory and hold its lock; with ``root``, also that of the host with this root.
+        """Create the directory and hold its lock; with ``root``, also that of the host, to start its agent.
 
         Raises ``RefusedError`` if another agent holds a lock, ``ConfigurationError`` if the directory is not
         writable.
@@ -423,6 +444,8 @@ class RunDirectory:
                     f"run-directory {self.path} cannot be written: {error.strerror}; make it a directory that the"
                     " agent can write to, or set another run-directory"
                 ) from error
+            if root is not None:
+                _keep_lease_files(self.path, root)
             yield
 
     def write_status(self, revision: Revision | None, status: str) -> None:

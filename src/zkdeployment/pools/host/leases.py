@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import psutil
 
 from zkdeployment.agent.adapters import AgentAdapters, HostLeases
+from zkdeployment.agent.files.run_directory import LEASE_BASELINE, SSH_BEFORE_LEASE, lasting_directory
 from zkdeployment.agent.rules.lease import (
     LEASE_ERRORS,
     HostRole,
@@ -173,15 +174,13 @@ class HostTraces:
     """
 
     root: Path
-    run_directory: Path
     verifies: bool
 
     @property
     def baseline(self) -> JsonFile[HostBaseline]:
         """The file with the facts from before the present lease."""
-        file = self.run_directory / "lease-baseline"
         return JsonFile(
-            file,
+            lasting_directory(self.root) / LEASE_BASELINE,
             HostBaseline.if_valid,
             HostBaseline.to_json,
             limit=_LARGEST,
@@ -203,7 +202,7 @@ class HostTraces:
 
     @property
     def _ssh(self) -> SshDirectory:
-        return SshDirectory(self.root, self.run_directory / "ssh-before-lease")
+        return SshDirectory(self.root, lasting_directory(self.root) / SSH_BEFORE_LEASE)
 
 
 def _refuse_damaged_traces(file: Path, _reason: str) -> NoReturn:
@@ -546,7 +545,7 @@ def lease_follower(
         leased=record.lease.reached if record.is_reached else None,
         completed=host.completed if record.is_reached else None,
     )
-    traces = HostTraces(root, run.path, verifies=packages != "none")
+    traces = HostTraces(root, verifies=packages != "none")
     return LeaseFollower(adapters, reporting, AuthorizedKeys(root), traces, idle_role=idle_role)
 
 
@@ -565,14 +564,14 @@ def lease_reader(session: Session, root: Path, publishers: Path | None) -> Calla
         PublisherKeysFile(
             publishers, LEASES, "the lease of this host is not signed by one of the publishers of this host"
         ),
-        verified_lease_file(root / "var" / "lib" / "zkdeployment" / "verified-lease"),
+        verified_lease_file(lasting_directory(root) / "verified-lease"),
     ).lease
 
 
 def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | None) -> None:
     """Remove the files of leases from a host that has ``role`` now and can no longer be leased."""
     access = AuthorizedKeys(root)
-    traces = HostTraces(root, run.path, verifies=False)
+    traces = HostTraces(root, verifies=False)
     traces.restore_access()
     access.admit(())
     traces.baseline.clear()

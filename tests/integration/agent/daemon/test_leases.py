@@ -1,6 +1,7 @@
 """Hosts that can be leased: real agents, real ZooKeeper, real scripts and files."""
 
 import json
+import shutil
 import signal
 import stat
 
@@ -16,6 +17,9 @@ from zkdeployment.pools.host import ssh_access
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF0pGb1vF alice@laptop"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKk1p0oJt0N3fJb7dY4m3m5o1yQnTzqH3vQyq8mX2Zb4 bob@laptop"
 OWN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN2xw3J0oX1mJkY9mG8a0d1n2b3v4c5x6z7l8k9j0h1g operators"
+
+#: The directory of files that outlive a boot, in the root directory of a host.
+LASTING = "var/lib/zkdeployment"
 
 
 @pytest.fixture
@@ -214,7 +218,7 @@ def test_a_host_that_can_no_longer_be_leased_removes_everything_of_a_lease(fleet
     with host.agent():
         host.wait_for_version("r1")
         wait_until(lambda: host.markers == [], "the deployment is undone")
-    assert (keys(host), (host.run / "lease").exists()) == ([], False)
+    assert (keys(host), (host.root / LASTING / "lease").exists()) == ([], False)
 
 
 def test_a_leased_host_follows_a_rollout_when_that_has_ended_but_its_lease_needs_no_grant(fleet, host):
@@ -249,7 +253,7 @@ def test_scripts_have_the_role_of_the_lease_in_their_environment_and_a_dry_run_s
         wait_for_lease(host, "ci", 1)
     assert "nothing to do for r1" in host.command("--dry-run").stderr
     assert (host.root / "roles").read_text() == "ci /who/myfoo 0\n"
-    record = json.loads((host.run / "lease").read_text())
+    record = json.loads((host.root / LASTING / "lease").read_text())
     assert record == {"role": "ci", "number": 1, "keys": [], "reached": True}
 
 
@@ -274,4 +278,32 @@ def test_a_host_that_its_tenant_changed_fails_with_each_difference_until_it_is_c
         accounts.write_text("root:x:0:0::/root:/bin/sh\n")
         fleet.lease("h1", "spare", 4)
         wait_for_lease(host, "spare", 4)
+        assert not (host.root / LASTING / "lease-baseline").exists()
+
+
+@pytest.mark.parametrize("event", ["a boot", "an upgrade"])
+def test_a_host_that_its_tenant_changed_is_not_lent_again_after(fleet, host, event):
+    accounts = host.root / "etc/passwd"
+    accounts.parent.mkdir()
+    accounts.write_text("root:x:0:0::/root:/bin/sh\n")
+    with host.agent():
+        wait_for_lease(host, "spare", 0)
+        fleet.lease("h1", "ci", 1, KEY)
+        wait_for_lease(host, "ci", 1)
+    with accounts.open("a") as file:
+        file.write("foo:x:990:990::/:/sbin/nologin\n")
+    (host.root / "root/.ssh/authorized_keys2").write_text(OTHER)
+    if event == "a boot":
+        shutil.rmtree(host.run)
+    else:  # the agent before had the files in its run directory
+        for name in ("lease", "lease-baseline", "ssh-before-lease"):
+            (host.root / LASTING / name).rename(host.run / name)
+    with host.agent():
+        host.wait_for_version("r1")
+        wait_for_lease(host, "ci", 1)
+        assert keys(host) == [TENANT_MARKER, KEY]
+        fleet.lease("h1", "spare", 2)
+        assert "found new: account foo:x:990:990:/:/sbin/nologin; clean the host" in host.wait_for_error()
+        assert not (host.root / "root/.ssh").exists()
+        assert "leased" not in host.node
         assert not (host.run / "lease-baseline").exists()

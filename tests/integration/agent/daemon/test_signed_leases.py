@@ -103,7 +103,7 @@ def test_an_attacker_who_writes_leases_cannot_give_a_host_a_role_or_keys(fleet, 
         assert fleet.calls() == called("/who/web 0", "-u /who/web 0")
         fleet.write(LEASE, signed)
         wait_for_refusal(host, "is an old one: expected number 500 or a larger one, found 100")
-    (host.run / "lease").unlink()
+    (host.root / "var/lib/zkdeployment/lease").unlink()
     with host.agent():
         wait_for_refusal(host, "is an old one: expected number 500")
         assert fleet.calls() == called("/who/web 0", "-u /who/web 0")
