@@ -144,7 +144,9 @@ def expire_session(connection: str, session: tuple[int, bytes]) -> None:
 
 def expire_owner(client: KazooClient, connection: str, path: str) -> None:
     """Make the server expire the session of an ephemeral node, of which the client may be killed or frozen."""
-    owner = client.exists(path).ephemeralOwner
+    if (stat := client.exists(path)) is None:
+        return  # it has expired already
+    owner = stat.ephemeralOwner
     expire_session(connection, (owner, _session_password(owner)))
     assert not client.exists(path), f"the session {owner:x} of {path} has ended"
 

@@ -127,7 +127,7 @@ def test_an_unchanged_report_is_answered_without_a_body(fleet: Fleet):
         again = client.get(url, headers={"If-None-Match": first.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b"")
         assert client.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
-        assert httpx.get(url, verify=CERTIFICATES).status_code == 401
+        assert httpx.get(url, verify=CERTIFICATES, timeout=None).status_code == 401
 
 
 def test_a_fleet_that_an_operator_stops_or_holds_names_the_operator_and_the_reason(fleet: Fleet):

@@ -99,7 +99,9 @@ def test_the_configuration_chooses_properties_as_labels_for_the_service_and_for_
 
     def answer():
         try:
-            found = httpx.get(f"http://127.0.0.1:{port}{PATH}?service={WEB}", auth=("prometheus", key))
+            found = httpx.get(
+                f"http://127.0.0.1:{port}{PATH}?service={WEB}", auth=("prometheus", key), timeout=None
+            )
         except httpx.TransportError:
             return None
         return found.json() if found.status_code == 200 else None

@@ -37,7 +37,7 @@ def provider(server, clock):
 
 def code_of(provider, attempt=ATTEMPT):
     """Log in at the provider as a browser does; return the code that it sends to the callback."""
-    answer = httpx.get(provider.login_url(attempt, CALLBACK))
+    answer = httpx.get(provider.login_url(attempt, CALLBACK), timeout=None)
     arrival = urlsplit(answer.headers["Location"])
     assert f"{arrival.scheme}://{arrival.netloc}{arrival.path}" == CALLBACK
     query = parse_qs(arrival.query)

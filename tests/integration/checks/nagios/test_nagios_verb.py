@@ -111,7 +111,7 @@ def test_a_bridge_killed_before_or_after_the_reload_ends_at_the_same_files_and_f
 
         # The bridge does not poll: only the poke tells it about the next one.
         other = want(service, "other", "0")
-        assert httpx.post(f"http://127.0.0.1:{port}/poke", json={"uuid": other}).status_code == 204
+        assert httpx.post(f"http://127.0.0.1:{port}/poke", json={"uuid": other}, timeout=None).status_code == 204
         wait_until(lambda: service.state(other).value == "active", "the poke was followed")
 
         assert start().wait() == 3

@@ -25,7 +25,7 @@ def pokes():
 
 def test_a_poke_names_its_instance(pokes):
     url, received = pokes
-    answer = httpx.post(url, json={"uuid": INSTANCE, "path": "/deployments/id"})
+    answer = httpx.post(url, json={"uuid": INSTANCE, "path": "/deployments/id"}, timeout=None)
     assert (answer.status_code, answer.content) == (204, b"")
     assert received == [INSTANCE]
 
@@ -45,8 +45,8 @@ def test_a_poke_names_its_instance(pokes):
 )
 def test_other_requests_are_refused(pokes, body):
     url, received = pokes
-    assert httpx.post(url, content=body).status_code == 400
-    assert httpx.get(url).status_code == 501
+    assert httpx.post(url, content=body, timeout=None).status_code == 400
+    assert httpx.get(url, timeout=None).status_code == 501
     assert received == []
 
 

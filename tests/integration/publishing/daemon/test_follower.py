@@ -52,7 +52,7 @@ def request_in(version: str | None) -> dict[str, Value]:
 def following(
     publishing: Publishing, interval: float, connection: str | None = None, source: TreeSource | None = None
 ) -> Iterator[Control]:
-    session = Session(connection or publishing.zookeeper, session_timeout=2, call_timeout=2)
+    session = Session(publishing.zookeeper) if connection is None else Session(connection, call_timeout=2)
     store = ZooKeeperPublications(session)
     control = Control(SystemClock())
     syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())

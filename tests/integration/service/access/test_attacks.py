@@ -124,7 +124,7 @@ def test_a_login_never_adopts_a_session_that_the_browser_had(services):
     with one.browser(attacker) as browser:
         valid = browser.cookies["session"]
     for fixed in (planted, valid):
-        with httpx.Client(base_url=one.url, cookies={"session": fixed}) as browser:
+        with httpx.Client(base_url=one.url, cookies={"session": fixed}, timeout=None) as browser:
             page = browser.get("/login")
             name, key = victim
             answer = browser.post("/login", data={"name": name, "key": key, "csrf_token": form_token(page.text)})

@@ -43,7 +43,7 @@ def log_in(browser: httpx.Client, target: str = "/audit") -> httpx.Response:
     """Log in as a browser does that follows the redirects; return the last response."""
     begun = browser.get("/login/openid", params={"next": target})
     assert begun.status_code == 303
-    arrival = httpx.get(begun.headers["Location"])
+    arrival = httpx.get(begun.headers["Location"], timeout=None)
     return browser.get(arrival.headers["Location"])
 
 
@@ -94,9 +94,9 @@ def test_a_name_belongs_to_one_person(openid_service, provider):
 
 
 def test_a_login_that_another_browser_began_is_refused(openid_service):
-    with httpx.Client(base_url=openid_service.url) as attacker:
+    with httpx.Client(base_url=openid_service.url, timeout=None) as attacker:
         begun = attacker.get("/login/openid")
-        arrival = httpx.get(begun.headers["Location"]).headers["Location"]
+        arrival = httpx.get(begun.headers["Location"], timeout=None).headers["Location"]
     victim = openid_service.client
     refused = victim.get(arrival)
     assert (refused.status_code, "not begun in this browser" in refused.text) == (403, True)
@@ -151,7 +151,7 @@ class TestProxies:
     def test_a_person_behind_the_proxy_is_logged_in_without_a_form(self, zookeeper):
         with running_service(zookeeper, settings=PROXIES) as service:
             headers = {"X-Remote-User": "ann", "X-Remote-Groups": "staff, ops", "X-Forwarded-For": "198.51.100.7"}
-            with httpx.Client(base_url=service.url, headers=headers) as browser:
+            with httpx.Client(base_url=service.url, headers=headers, timeout=None) as browser:
                 embedded = browser.get("/login", headers={"Sec-Fetch-Dest": "image"})
                 assert "session" not in embedded.cookies
                 arrived = browser.get("/login", params={"next": "/audit"})
@@ -166,7 +166,7 @@ class TestProxies:
                 assert 'id="fleet-state"' in browser.get("/missing").text
                 assert 'id="fleet-state"' not in browser.get("/missing", headers={"X-Remote-User": "bob"}).text
                 session = {"Cookie": f"session={browser.cookies['session']}"}
-            assert httpx.get(f"{service.url}/api/v1/audit", headers=session).status_code == 401
+            assert httpx.get(f"{service.url}/api/v1/audit", headers=session, timeout=None).status_code == 401
 
     def test_failures_are_counted_for_the_clients_of_the_proxy(self, zookeeper):
         with running_service(zookeeper, settings=PROXIES) as service:

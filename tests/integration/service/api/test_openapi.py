@@ -117,4 +117,4 @@ def test_metrics_are_those_of_this_service_by_route(service: RunningService):
         assert f"\nzkdeployment_{line}\n" in text
     age = next(line for line in text.splitlines() if line.startswith("zkdeployment_server_feed_age_seconds"))
     assert 0 <= float(age.split()[1]) < 20
-    assert httpx.get(f"{service.url}/metrics").status_code == 401
+    assert httpx.get(f"{service.url}/metrics", timeout=None).status_code == 401
