@@ -64,7 +64,7 @@ def test_fleets_are_shown_the_worst_first(run, fleets):
     commit = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
         running.until_ended(commit)
-        running.cycles()
+        running.until(fleets.have_converged, "the fleets have converged")
         code, out, _ = run("fleets")
         assert code == 0
         assert f"promotion 1-1 of {commit[:12]}: success" in out
@@ -100,7 +100,7 @@ def test_why_explains_what_a_fleet_waits_for(run, fleets):
     commit = fleets.push(CANARY, MANUAL)
     with fleets.promoter() as running:
         running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
-        running.cycles()
+        running.until(lambda: "promote promote rest" in fleets.promotion.waiting, "the group waits")
         code, out, _ = run("fleets", "why", "us-1")
         assert code == 0
         assert "branch fleets/us-1 does not exist yet" in out

@@ -22,7 +22,7 @@ def test_a_receiver_gets_the_events_of_fleets_and_promotions_and_no_others(tmp_p
 
         commit = fleets.push(CANARY, REST)
         promoter.until_ended(commit)
-        promoter.cycles()  # the standings of the end are recorded, too
+        promoter.until(fleets.have_converged, "the standings of the end are recorded, too")
         for name in fleets.fleets:
             wait_until(lambda name=name: arrived("fleet", id=name, state="converged", revision=commit), name)
         wait_until(lambda: arrived("promotion", id="1-1", state="success", revision=commit), "its success arrives")

@@ -183,6 +183,11 @@ class StagedFleets:
         assert state is not None, "there is no promotion"
         return state
 
+    def have_converged(self) -> bool:
+        """Return whether the promoter has recorded that all fleets have converged."""
+        found = [standing.state for standing in self.records.standings.values()]
+        return found == [FleetState.CONVERGED] * len(self.fleets)
+
     def act(self, directive: Directive, group: str | None = None) -> None:
         """Record an act of an operator."""
         direct(self.session, directive, Act("op", directive.value, "why", 1.0), group)
