@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.waiting import wait_until
+from zkdeployment.sandbox.zookeeper import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +135,7 @@ class Balancer:
 @contextmanager
 def running_haproxy(place: Path) -> Iterator[Balancer]:
     """Run HAProxy in ``place``, with an empty backend in the file that a filter is to keep."""
-    main, file, port = place / "haproxy.cfg", place / "conf.d" / "web.cfg", _free_port()
+    main, file, port = place / "haproxy.cfg", place / "conf.d" / "web.cfg", free_port()
     file.parent.mkdir(parents=True)
     short = Path(tempfile.mkdtemp(prefix="haproxy-"))  # the path of a socket has at most 97 characters
     main.write_text(_HAPROXY.format(socket=short / "socket", port=port), encoding="utf-8")
@@ -165,7 +166,7 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
 @contextmanager
 def running_nginx(place: Path) -> Iterator[Balancer]:
     """Run nginx in ``place``, with a server that answers nothing in the file that a filter is to keep."""
-    main, file, port = place / "nginx.conf", place / "conf.d" / "web.conf", _free_port()
+    main, file, port = place / "nginx.conf", place / "conf.d" / "web.conf", free_port()
     file.parent.mkdir(parents=True)
     main.write_text(_NGINX.format(place=place, port=port), encoding="utf-8")
     file.write_text("upstream web { server 127.0.0.1:9 max_fails=0; }\n", encoding="utf-8")
@@ -178,13 +179,6 @@ def running_nginx(place: Path) -> Iterator[Balancer]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:

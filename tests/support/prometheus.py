@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import yaml
 
 from support.waiting import wait_until
+from zkdeployment.sandbox.zookeeper import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,9 +52,7 @@ def running_prometheus(place: Path, configuration: Mapping[str, Any]) -> Iterato
     """Run a Prometheus with a configuration, and its data below ``place``."""
     file = place / "prometheus.yml"
     file.write_text(yaml.safe_dump({**configuration}), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     argv = [
         _PROGRAM,
         f"--config.file={file}",
