@@ -79,6 +79,21 @@ def test_a_conflict_names_hosts_path_and_the_words_of_the_solver():
     assert str(alone).startswith("/a/shop: cannot install shop-1.0-1.noarch on app1 (h1): it conflicts;")
 
 
+def test_a_conflict_names_registered_hosts_and_only_warns_of_absent_ones():
+    present, absent = (
+        HostSoftware(Identity(f"h{number}", f"app{number}"), {}, "", (), (), absent=number == 2)
+        for number in (1, 2)
+    )
+    none: frozenset[str] = frozenset()
+    transaction = PaperTransaction(frozenset(), frozenset(), none, frozenset(SHOP["shop"][:1]), none)
+    reasons = {transaction: "it conflicts"}
+    both = {transaction: [present.identity, absent.identity]}
+    (error,) = transaction_problems(both, reasons, [present, absent])
+    assert str(error).startswith("cannot install shop-1.0-1.noarch on app1 (h1): it conflicts;")
+    (warning,) = transaction_problems({transaction: [absent.identity]}, reasons, [absent])
+    assert (error.severity, warning.severity) == (Severity.ERROR, Severity.WARNING)
+
+
 def test_only_errors_refuse_a_tip_and_each_has_a_line():
     warning = Problem("a repository is away", severity=Severity.WARNING)
     assert refusal_of("ab12", PackageFindings((warning,))) is None
