@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+#: Sessions last as long as their clients ask for by default, because the machine may become busy later.
+_SESSIONS = ("maxSessionTimeout=30000",)
+
+
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for all tests, which no test stops. Sessions last 6 s at most."""
-    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("zookeeper"))
+    """A server for all tests, which no test stops. Sessions last 30 s at most."""
+    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("zookeeper"), more=_SESSIONS)
     server.start()
     yield server
     server.kill()
@@ -32,9 +36,8 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 
 @pytest.fixture
 def own_zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for one test, which may stop, kill and start it. Sessions survive a slow start."""
-    directory = tmp_path_factory.mktemp("own-zookeeper")
-    server = ZooKeeperServer(find_installation(), directory, more=("maxSessionTimeout=60000",))
+    """A server for one test, which may stop, kill and start it. Sessions last 30 s at most."""
+    server = ZooKeeperServer(find_installation(), tmp_path_factory.mktemp("own-zookeeper"), more=_SESSIONS)
     server.start()
     yield server
     server.kill()
