@@ -269,9 +269,7 @@ class ZooKeeperRollouts:
                 if name not in state.rollout.hosts and _has_published(host, state) and host.error is None
             ),
             outdated=self._outdated(state, hosts) if snapshot.active else frozenset(),
-            failing=frozenset(
-                name for name, host in proving.items() if not _has_published(host, state) or host.error
-            ),
+            failing=frozenset(name for name, host in proving.items() if _has_lost(host, state) or host.error),
             reports=records.read_reports(self._session, state, self._wake),
             acts=acts,
         )
@@ -294,8 +292,7 @@ class ZooKeeperRollouts:
 
         The registry's copy of a host is usually older than its deployment; such hosts are read again once. A host
         that had the revision before this publication is read again until it has reached the publication: if that
-        changes something for the host, the host gives the revision up and waits for a grant. A host that runs the
-        steps that it lacked needs no grant, and does not wait.
+        changes something for the host, the host gives the revision up and waits for a grant.
         """
         doubtful = [
             name
@@ -303,11 +300,7 @@ class ZooKeeperRollouts:
             if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not host.has_reached(state.sequence)
         ]
         fresh = self._registry.refresh(doubtful)
-        return frozenset(
-            name
-            for name, host in fresh.items()
-            if not _has_published(host, state) and (host.is_waiting or not host.lacking)
-        )
+        return frozenset(name for name, host in fresh.items() if _has_lost(host, state))
 
     def _read_state(self, rollout_id: str | None, sequence: int) -> RolloutState | None:
         """Read a rollout's state; an unreadable state of an earlier publication is ignored."""
@@ -397,6 +390,14 @@ class ZooKeeperRollouts:
 def _has_published(host: Host, state: RolloutState) -> bool:
     """Return whether a host completed the rollout's publication, or a later one that changed only documents."""
     return host.has(state.revision) or host.has_reached(state.sequence)
+
+
+def _has_lost(host: Host, state: RolloutState) -> bool:
+    """Return whether a host that succeeded no longer has the rollout's publication, and needs a grant.
+
+    A host that runs the steps that it lacked gives the publication up, but needs no grant, and does not wait.
+    """
+    return not _has_published(host, state) and (host.is_waiting or not host.lacking)
 
 
 def _is_current(host: Host, revision: Revision) -> bool:

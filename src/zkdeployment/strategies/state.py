@@ -167,8 +167,8 @@ class RolloutFacts:
 
     ``halt`` is why no host may start the rollout's revision now; empty if hosts may start. ``present`` are the
     registered hosts and ``current`` those of them that have the revision. ``outdated`` are the hosts that the
-    rollout counts as successful but that do not have the revision. ``failing`` are the hosts in their bake time
-    that show an error or do not have the revision. ``absent`` are known hosts that are not registered,
+    rollout counts as successful but that lost the revision. ``failing`` are the hosts in their bake time
+    that show an error or lost the revision. ``absent`` are known hosts that are not registered,
     ``maintenance`` the hosts in maintenance, which are not ``present``. ``rebooting`` are hosts that are expected
     back from a reboot: they are neither present nor absent.
     ``left_at`` has the times at which absent hosts left, if a coordinator observed that. ``reports`` are keyed by

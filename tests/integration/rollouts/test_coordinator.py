@@ -134,6 +134,32 @@ class TestRolloutOfGroups:
             over = fleet.run(daemon.coordinator)
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
+    @pytest.mark.parametrize(
+        ("host", "version"),
+        [
+            ({"step": "deploy /z/one 0"}, "r1"),
+            ({"step": "deploy /z/one 0", "error": "boom"}, None),
+            ({"step": "waits to prepare: rollout 1-1"}, None),
+        ],
+    )
+    def test_a_host_that_runs_the_steps_that_it_lacked_during_the_bake_time_does_not_fail_unless_it_waits(
+        self, fleet, host, version
+    ):
+        fleet.register(plain_hosts("ab"))
+        pace = Pace(bake_time=60)
+        fleet.publish("r1", strategy(replace(group("x", critical=True, maximum_failed=0), pace=pace)))
+        with fleet.coordinator() as daemon:
+            for _ in range(4):
+                daemon.run_cycle()
+                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+            daemon.run_cycle()
+            assert fleet.running.active_phase.baking_since is not None
+            lacking = {"p1/store/v1/shop": {"services": ["/z/one"]}}
+            fleet.change(f"{paths.HOSTS}/b", version=None, sequence=0, lacking=lacking, **host)
+            fleet.wait(daemon.coordinator, 60)
+        assert fleet.running.ended is not None
+        assert fleet.version == version
+
     def test_late_hosts_and_hosts_known_only_by_inventory_or_target_join_the_rollout(self, fleet):
         fleet.register(plain_hosts("a"))
         fleet.register(plain_hosts("b"), version="r1")
