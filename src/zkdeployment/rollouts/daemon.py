@@ -231,17 +231,17 @@ class Coordinator(RolloutDaemon):
             if restarted := restarted_hosts(before, after):
                 self._store.clear_reports(after, restarted)
             stops = has_failed(after) and not has_failed(before)
-            self._store.record(after, _stop(after) if stops else None)
+            self._store.record(after, _stop(after, self._clock.now()) if stops else None)
             self._telemetry.state = after
             log_changes(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")
 
 
-def _stop(state: RolloutState) -> Stop:
-    ended = state.begun if state.ended is None else state.ended
+def _stop(state: RolloutState, now: float) -> Stop:
+    """Return the stop by a rollout that failed now, perhaps long after its end, by a late host."""
     by = state.acts[-1].act.by if state.ending is Ending.ABORTED and state.acts else COORDINATOR
-    return Stop.of_operator(Act(by, "stop", final_report(state), ended))
+    return Stop.of_operator(Act(by, "stop", final_report(state), now))
 
 
 def _summary(state: RolloutState) -> str:

@@ -545,19 +545,27 @@ def _thinned(progress: MetricProgress, most: int) -> MetricProgress:
     return progress
 
 
-def settle(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> MetricProgress:
+def settle(
+    metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float, *, begun: float
+) -> MetricProgress:
     """Return the progress after the ends of the bake time and of the deadline that have passed ``at`` a time.
 
     The last measurement that is due before an end is taken first. If its answer does not come within ``LATE``
-    seconds, it has no data: time alone ends the wait for a server.
+    seconds, it has no data: time alone ends the wait for a server. A later answer still counts if missing data
+    wait. ``begun`` is when the clock began, in seconds since the epoch.
     """
     for event, end in ((MetricEvent.BAKED, clock.bake_time), (MetricEvent.DEADLINE, clock.end)):
         stage, is_missing = progress.stage, metric.due(progress.next) <= end
         if at < (end + LATE if is_missing else end) or (stage, event) not in ANALYSIS_TRANSITIONS:
             continue
-        if is_missing:
-            stage = ANALYSIS_TRANSITIONS[stage, MetricEvent.NO_DATA]
-        progress = replace(progress, stage=ANALYSIS_TRANSITIONS[stage, event])
+        if is_missing and metric.no_data is not NoData.WAITS and not metric.dry_run:
+            problem = f"no answer within {LATE:.0f} s"
+            missing = Measurement(at=end, time=begun + end, outcome=Outcome.NO_DATA, problem=problem)
+            progress = take(metric, progress, missing, progress.next)
+        elif is_missing:
+            progress = replace(progress, stage=ANALYSIS_TRANSITIONS[stage, MetricEvent.NO_DATA])
+        if not progress.is_final:
+            progress = replace(progress, stage=ANALYSIS_TRANSITIONS[progress.stage, event])
     return progress
 
 
@@ -649,7 +657,7 @@ def play(
                 reading = known[metric.name].reading(at)
                 measurement = measure(metric, reading, before.before, at=at, time=at)
                 progress[metric.name] = take(metric, before, measurement, before.next)
-        settled = {metric.name: settle(metric, progress[metric.name], clock, at) for metric in metrics}
+        settled = {metric.name: settle(metric, progress[metric.name], clock, at, begun=0.0) for metric in metrics}
         has_failed = any(each.stage is MetricStage.FAILED for each in settled.values())
         if has_failed or (at == math.inf and settled == progress):
             return settled

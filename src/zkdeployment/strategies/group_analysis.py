@@ -182,7 +182,8 @@ def _note(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> Roll
                 if metric.due(number) > at:  # asked before a gap that does not count
                     break
                 analysis = _with_measurement(analysis, metric, number, answer)
-            settled = settle(metric, analysis.progress(metric), group.pace.analysis_clock, at)
+            clock, begun = group.pace.analysis_clock, facts.now - at
+            settled = settle(metric, analysis.progress(metric), clock, at, begun=begun)
             analysis = replace(analysis, metrics={**analysis.metrics, metric.name: settled})
     return state if analysis == before else replace(state, analyses={**state.analyses, group.name: analysis})
 

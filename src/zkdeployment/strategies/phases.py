@@ -159,6 +159,7 @@ def _finish(state: RolloutState, active: ActivePhase, group: Group, facts: Rollo
     ancestor = state_machine.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
     hosts = proving_in(state, active) if bakes and not has_passed_before(state, active) else frozenset()
+    hosts -= frozenset(facts.maintenance)
     if not hosts:
         return _judge(state, active, _errors(active), "" if ancestor is None else f"{ancestor} failed")
     if active.baking_since is None:

@@ -157,13 +157,13 @@ def at_start(strategy: Strategy, facts: RolloutFacts) -> Mapping[str, float]:
 
 def note(state: RolloutState, facts: RolloutFacts, proving: frozenset[str]) -> RolloutState:
     """Return the rollout with the absences of unfinished hosts, and of hosts in their bake time (``proving``)."""
+    here = facts.present.keys() | facts.rebooting
     if state.ended is None:
         states = state.rollout.hosts
-        here = facts.present.keys() | facts.rebooting
         away = [host for host in states if host not in here]
         tracked = [host for host in away if states[host] in NEXT_PHASE or host in proving]
     else:
-        tracked = sorted(state.late_joiners.keys() - facts.present.keys())
+        tracked = sorted(state.late_joiners.keys() - here)
     begins = dict.fromkeys(facts.maintenance, 0.0)  # such an absence does not block the rollout
     absent = {host: begins.get(host, state.absent.get(host, facts.now)) for host in tracked}
     return state if absent == state.absent else replace(state, absent=absent)

@@ -285,6 +285,7 @@ class TestRolloutOfGroups:
         with fleet.coordinator() as daemon:
             assert fleet.run(daemon.coordinator).rollout.result is RolloutResult.SUCCESS
             assert fleet.version == "r1"
+            fleet.clock.time += 86400
             fleet.register(plain_hosts("b"))
             for _ in range(5):
                 daemon.run_cycle()
@@ -292,6 +293,7 @@ class TestRolloutOfGroups:
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
         assert "critical group x failed (late hosts: 1 of 2 hosts failed, expected at most 0)" in stop.reason
+        assert stop.time == pytest.approx(fleet.clock.now(), abs=60)
 
     @pytest.mark.parametrize(("again", "version", "stops"), [(False, None, 1), (True, "r1", 0)])
     def test_a_failed_rollout_stops_only_the_publication_that_it_deploys(self, fleet, again, version, stops):

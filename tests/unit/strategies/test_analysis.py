@@ -254,11 +254,11 @@ def test_a_restart_between_any_two_measurements_changes_nothing(values, data):
     while (due := next_due(subject, progress, clock)) is not None:
         at = due
         measurement = measure(subject, Reading(values[int(at) % len(values)]), None, at=at, time=at)
-        progress = settle(subject, take(subject, progress, measurement, progress.next), clock, at)
+        progress = settle(subject, take(subject, progress, measurement, progress.next), clock, at, begun=0.0)
         if data.draw(st.booleans()):
             progress = MetricProgress.from_json(progress.to_json())
     series = [(float(second), values[second % len(values)]) for second in range(36)]
-    assert settle(subject, progress, clock, math.inf) == played(subject, *series, clock=clock)
+    assert settle(subject, progress, clock, math.inf, begun=0.0) == played(subject, *series, clock=clock)
 
 
 # Time
@@ -331,11 +331,29 @@ def test_silence_within_the_bake_time_is_no_verdict():
 )
 def test_time_alone_ends_the_wait_for_an_answer_that_does_not_come(stage, later):
     subject, progress = metric(), MetricProgress(stage, next=10)  # due at 600, the end of the bake time
-    assert settle(subject, progress, CLOCK, 600.0 + LATE - 1).stage is stage
-    assert settle(subject, progress, CLOCK, 600.0 + LATE).stage is later
+    assert settle(subject, progress, CLOCK, 600.0 + LATE - 1, begun=0.0).stage is stage
+    assert settle(subject, progress, CLOCK, 600.0 + LATE, begun=0.0).stage is later
     waiting = MetricProgress(MetricStage.WAITING, next=15)  # due at 900, the deadline
-    assert settle(subject, waiting, CLOCK, 900.0 + LATE - 1).stage is MetricStage.WAITING
-    assert settle(subject, waiting, CLOCK, 900.0 + LATE).stage is MetricStage.OVERDUE
+    assert settle(subject, waiting, CLOCK, 900.0 + LATE - 1, begun=0.0).stage is MetricStage.WAITING
+    assert settle(subject, waiting, CLOCK, 900.0 + LATE, begun=0.0).stage is MetricStage.OVERDUE
+
+
+@pytest.mark.parametrize(
+    ("no_data", "stage", "later", "verdicts"),
+    [
+        (NoData.FAILS, MetricStage.PROVEN, MetricStage.FAILED, (0, 1)),
+        (NoData.PASSES, MetricStage.UNPROVEN, MetricStage.PASSED, (0, 1)),
+        (NoData.WAITS, MetricStage.PROVEN, MetricStage.PASSED, (0, 0)),
+    ],
+)
+def test_an_answer_that_does_not_come_counts_like_one_without_data(no_data, stage, later, verdicts):
+    subject = metric(no_data=no_data)
+    settled = settle(subject, MetricProgress(stage, next=10), CLOCK, 600.0 + LATE, begun=1000.0)
+    assert settled.stage is later
+    assert (settled.passed, settled.no_data) == verdicts
+    assert [(each.time, each.problem) for each in settled.measurements] == (
+        [(1600.0, "no answer within 60 s")] if settled.no_data else []
+    )
 
 
 def test_a_waiting_metric_may_still_fail():

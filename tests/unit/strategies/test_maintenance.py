@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from support.fleets.simulated import fleet_of
-from support.strategies import group, strategy
+from support.strategies import group, plain_hosts, strategy
+from zkdeployment.base.host import Facts
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import advance, grants
 from zkdeployment.strategies.state_machine import HostProgress, RolloutResult
@@ -64,6 +65,20 @@ def test_a_host_that_enters_maintenance_within_its_bake_time_is_not_spoiled():
     assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.PREPARED}
 
 
+def test_a_host_of_an_earlier_group_that_enters_maintenance_does_not_spoil_a_bake_time():
+    fleet = fleet_of("ab")
+    first = group("first", hosts="a")
+    rest = replace(group("all", "first", critical=True, percent_successful=100), pace=Pace(bake_time=600.0))
+    state = fleet.run(
+        fleet.start(strategy(first, rest)),
+        until=lambda state: state.active_phase is not None and state.active_phase.baking_since is not None,
+    )
+    fleet.maintenance = {"a"}
+    over = fleet.run(fleet.wait(state, 1200))
+    assert over.rollout.result is RolloutResult.SUCCESS
+    assert over.errors == {}
+
+
 def test_a_critical_group_whose_last_host_enters_maintenance_waits():
     fleet = fleet_of("a", silent={"a"})
     state = fleet.step(fleet.start(strategy(group("x", critical=True))))
@@ -118,6 +133,18 @@ def test_a_host_that_reboots_is_waited_for_and_does_not_count_as_absent():
     over = fleet.run(waiting)
     assert over.rollout.result is RolloutResult.SUCCESS
     assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.SUCCESS}
+
+
+def test_a_late_host_that_reboots_after_the_end_is_not_absent():
+    fleet = fleet_of("a", absent=plain_hosts("b"))
+    over = fleet.run(fleet.start(strategy(group("x", critical=True, maximum_failed=0))))
+    fleet.register("b", Facts())
+    fleet.silent = {"b"}
+    late = fleet.step(over)
+    fleet.rebooting = {"b"}
+    assert fleet.wait(late, 600).errors == {}
+    fleet.rebooting, fleet.silent = set(), set()
+    assert fleet.run(late, until=lambda _state: False).rollout.hosts["b"] is HostProgress.SUCCESS
 
 
 def test_a_rollout_that_begins_during_a_reboot_waits_for_the_host():
