@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from zkdeployment.base.durations import duration_seconds
 from zkdeployment.base.errors import ConfigurationError, UnreachableError
@@ -55,27 +56,38 @@ R = TypeVar("R")
 S = TypeVar("S", bound=SectionSettings)
 
 
+def _inherited(context: click.Context, parameter: click.Parameter, given: R) -> R:
+    """Return an option of the verb's command line, else of its group's command line; a callback of click."""
+    name, group = str(parameter.name), context.parent
+    if group is None or context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        return given
+    inherited: R = group.params.get(name, given)
+    return inherited if group.get_parameter_source(name) is ParameterSource.COMMANDLINE else given
+
+
 def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-z/--zookeeper`` and ``--config``; the verb receives ``connection``, the servers of ZooKeeper.
 
-    A verb of a group inherits the option ``--zookeeper`` of the group.
+    A verb of a group inherits both from the command line of the group.
     """
 
     @click.option(
-        "-z", "--zookeeper", metavar="CONNECTION", help="The ZooKeeper servers, as HOST:PORT[,…][/CHROOT]."
+        "-z",
+        "--zookeeper",
+        metavar="CONNECTION",
+        callback=_inherited,
+        help="The ZooKeeper servers, as HOST:PORT[,…][/CHROOT].",
     )
     @click.option(
         "--config",
         metavar="FILE",
+        callback=_inherited,
         envvar="ZKDEPLOYMENT_CONFIG",
         type=click.Path(path_type=Path),
         help="A configuration file with the ZooKeeper servers.  [env: ZKDEPLOYMENT_CONFIG]",
     )
     @functools.wraps(function)
     def wrapped(*args: object, zookeeper: str | None, config: Path | None, **options: object) -> R:
-        above = click.get_current_context().parent
-        if zookeeper is None and above is not None:
-            zookeeper = above.params.get("zookeeper")
         connection = find_servers(zookeeper, config)
         try:
             return function(*args, connection=connection, **options)
@@ -172,11 +184,15 @@ def period_options(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:
-    """Add ``-o/--output``; the verb receives ``output``: ``table``, ``json`` or ``yaml``."""
+    """Add ``-o/--output``; the verb receives ``output``: ``table``, ``json`` or ``yaml``.
+
+    A verb of a group inherits it from the command line of the group.
+    """
     return click.option(
         "-o",
         "--output",
         type=click.Choice(["table", "json", "yaml"]),
+        callback=_inherited,
         default="table",
         show_default=True,
         help="The format: a table for people, JSON or YAML for programs.",

@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 from support.certificates import Authority
 from support.commands import invoke
 from support.keys import make_key
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError, NotFoundError
 from zkdeployment.cli import options
+from zkdeployment.cli.verbs import history, locks
 from zkdeployment.config import settings as finding
 from zkdeployment.config.settings import section_tables
 from zkdeployment.programs.verbs import program
@@ -62,6 +63,55 @@ def test_zookeeper_is_found_in_the_documented_order(tmp_path: Path):
     assert connection(**everything) == "named:1"
     assert connection("--config", configuration(tmp_path / "option.cfg", "option:1"), **everything) == "option:1"
     assert connection("-z", "given:1", "--config", str(tmp_path / "missing"), **everything) == "given:1"
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The servers that the verbs of the groups locks and history opened, while the system's are system:1."""
+    configuration(tmp_path / "system.cfg", "system:1")
+    addresses: list[str] = []
+
+    def open_operator(connection: Servers) -> None:
+        addresses.append(str(connection))
+        raise NotFoundError("there is no lock")
+
+    for module in (history, locks):
+        monkeypatch.setattr(module, "open_operator", open_operator)
+    return addresses
+
+
+@pytest.mark.parametrize(
+    ("group", "verb", "expected"),
+    [
+        (["--config", "group.cfg"], [], "group:1"),
+        (["--config", "group.cfg"], ["--config", "verb.cfg"], "verb:1"),
+        (["-z", "given:1", "--config", "group.cfg"], [], "given:1"),
+        (["-z", "given:1"], ["-z", "verb:2"], "verb:2"),
+        ([], [], "environment:1"),
+    ],
+)
+def test_a_verb_of_a_group_inherits_the_options_of_the_groups_command_line(
+    group: list[str], verb: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("group", "verb", "environment"):
+        configuration(tmp_path / f"{name}.cfg", f"{name}:1")
+    monkeypatch.setenv("ZKDEPLOYMENT_CONFIG", "environment.cfg")
+    for words in (["locks", *group, "release", "web", "--reason", "x", "--yes"], ["history", *group, "show", "7"]):
+        assert invoke(*words, *verb).returncode == 3
+    assert opened == [expected, expected]
+
+
+def test_a_verb_of_a_group_inherits_the_output_format_of_the_groups_command_line():
+    @click.group()
+    @options.output_option
+    def group(output: str) -> None:
+        del output
+
+    group.add_command(verb)
+    given = ["-o", "yaml", "verb", "-z", "a:1"]
+    assert CliRunner().invoke(group, given).stdout.startswith("connection: a:1\n")
+    assert json.loads(CliRunner().invoke(group, [*given, "-o", "json"]).stdout)["connection"] == "a:1"
 
 
 def test_authentication_is_configured_independently_of_the_source_of_the_address(

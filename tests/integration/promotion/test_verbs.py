@@ -5,6 +5,7 @@ import json
 import pytest
 
 from support.fleets.staged import staged_fleets
+from zkdeployment.config import settings
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
 from zkdeployment.promotion.records import FleetState
@@ -174,6 +175,16 @@ def test_all_fleets_are_stopped_with_a_line_for_each(run, fleets):
     code, out, _ = run("fleets", "resume", "--reason", "false alarm")
     assert (code, out) == (0, "eu-1: resumed\nus-1: resumed\nus-2: resumed\n")
     assert run("fleets", "hold", "--reason", "repair")[0] == 0
+
+
+@pytest.mark.usefixtures("run")
+def test_fleets_of_the_configuration_before_the_act_are_stopped(fleets, tmp_path, capsys, monkeypatch):
+    fleets.push(CANARY, REST)
+    monkeypatch.setattr(settings, "SYSTEM_CONFIGURATION", tmp_path / "missing.cfg")
+    with pytest.raises(SystemExit) as end:
+        main(["fleets", "--config", str(tmp_path / "zkdeployment.cfg"), "stop"])
+    lines = capsys.readouterr().out.splitlines()
+    assert (end.value.code, lines) == (0, ["eu-1: stopped", "us-1: stopped", "us-2: stopped"])
 
 
 def test_all_fleets_are_stopped_also_while_the_git_server_is_away(run, fleets):
