@@ -29,6 +29,7 @@ from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.source_files import Severity
 from zkdeployment.base.values import dataclass
+from zkdeployment.publishing.records import CHECK_BUDGET
 from zkdeployment.publishing.rules.review import place
 from zkdeployment.publishing.store.hosts import read_inventories
 
@@ -210,10 +211,6 @@ def _problems(
         yield from unresolved_warnings(groups, resolution)
 
 
-#: The seconds that one check may take: the syncer holds the lock of publications meanwhile.
-_BUDGET = 60.0
-
-
 class PackageGuard:
     """Checks publications to ``store`` against the ``repositories`` of hosts.
 
@@ -238,7 +235,7 @@ class PackageGuard:
         before = draft.baseline.ordered
         absent = {host.identity.id for host in snapshot.absent}
         try:
-            repositories = self._repositories.within(_BUDGET)
+            repositories = self._repositories.within(CHECK_BUDGET)
             findings = check_packages(repositories, draft.targets, before, read_hosts, absent)
         except PackageError as error:
             self._warn([f"the packages of publications are not checked: {error}"])

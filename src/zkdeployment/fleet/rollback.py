@@ -22,6 +22,8 @@ from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.store.audit import ActAudit
     from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl, ZooKeeperRolloutControl
@@ -75,7 +77,7 @@ def rollback_title(outcome: CommitOutcome) -> str:
     return f"rollback to {short(outcome.past or outcome.commit or '')}"
 
 
-def publish_now(
+def publish_now(  # noqa: PLR0913  the adapters, and the limits of the wait
     commit: str,
     act: Act,
     commits: TreeCommits,
@@ -83,6 +85,7 @@ def publish_now(
     cluster: ZooKeeperClusterControl,
     *,
     timeout: float,
+    tick: Callable[[], None] = lambda: None,
 ) -> Revision:
     """Request the publication of the branch's tip, which contains ``commit``, and return the published revision.
 
@@ -93,7 +96,8 @@ def publish_now(
     if published is not None:
         return published
     try:
-        return cluster.resume_latest(act, timeout=timeout, overrides=GuardOverrides(mass_removal=True))
+        overrides = GuardOverrides(mass_removal=True)
+        return cluster.resume_latest(act, timeout=timeout, overrides=overrides, tick=tick)
     except UnreachableError:
         raise
     except ZkdeploymentError:

@@ -280,6 +280,9 @@ class BranchSummary:
 #: The default age in seconds after which a request is no longer served.
 AGE_LIMIT = 300.0
 
+#: The seconds that a syncer's check of packages may take: the syncer holds the lock of publications meanwhile.
+CHECK_BUDGET = 60.0
+
 
 #: A syncer is late after this number of its intervals, but never before these seconds.
 _INTERVALS = 3

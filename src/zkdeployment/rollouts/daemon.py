@@ -32,6 +32,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, Author
 from zkdeployment.publishing.acts.rollback import RollbackOrder
+from zkdeployment.publishing.records import CHECK_BUDGET
 from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon, log_changes, log_unmatched_selectors
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
     from zkdeployment.rollouts.store import ZooKeeperRollouts
 
 
-#: Seconds for which the coordinator waits for a syncer before it runs its next cycle.
-_PUBLICATION_TIMEOUT = 30.0
+#: Seconds for which the coordinator waits for a syncer, which checks packages twice if a conflict disturbs it.
+_PUBLICATION_TIMEOUT = CHECK_BUDGET + 120.0
 
 
 class RecoveryDelayedError(ZkdeploymentError):
@@ -72,16 +73,22 @@ class RecoveryDelayedError(ZkdeploymentError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySteps:
-    """Carries out recoveries. ``open_commits`` opens the branch of the tree for commits of ``author``."""
+    """Carries out recoveries.
+
+    ``open_commits`` opens the branch of the tree for commits of ``author``. ``check`` raises ``ShutdownError`` if
+    this process is asked to end.
+    """
 
     operator: OperatorAdapters
     open_commits: Callable[[], AbstractContextManager[TreeCommits]]
     author: Author
+    check: Callable[[], None]
 
-    def run(self, state: RolloutState, *, now: float) -> RolloutState:
+    def run(self, state: RolloutState) -> RolloutState:
         """Return the rollout after the next step of its recovery.
 
-        Raises ``RecoveryDelayedError`` if the step could not be taken now, and ``UnreachableError``.
+        If this process is asked to end, the next coordinator repeats the step. Raises ``RecoveryDelayedError`` if
+        the step could not be taken now, and ``UnreachableError``.
         """
         recovery = state.recovery
         if recovery is None:
@@ -90,8 +97,10 @@ class RecoverySteps:
             with self.open_commits() as commits:
                 if recovery.stage is RecoveryStage.DUE:
                     return self._commit(state, commits)
-                return self._publish(state, recovery, commits, now)
-        except (UnreachableError, RestartError, LockLostError, ShutdownError):
+                return self._publish(state, recovery, commits)
+        except ShutdownError:
+            return state
+        except (UnreachableError, RestartError, LockLostError):
             raise
         except (RefusedError, TreeError, ConfigurationError) as error:
             return recover(state, RecoveryEvent.REFUSED, reason=error_message(error))
@@ -111,11 +120,13 @@ class RecoverySteps:
             return recover(state, RecoveryEvent.REFUSED, reason=reason)
         return recover(state, RecoveryEvent.COMMITTED, commit=str(outcome.commit))
 
-    def _publish(self, state: RolloutState, recovery: Recovery, commits: TreeCommits, now: float) -> RolloutState:
+    def _publish(self, state: RolloutState, recovery: Recovery, commits: TreeCommits) -> RolloutState:
         stop = operators_stop(self.operator.fleet.snapshot().stops)
         if stop is not None:
             return recover(state, RecoveryEvent.REFUSED, reason=f"{recovery.commit} is committed, but {stop}")
-        act = Act(COORDINATOR, "rollback", f"rollout {state.id} failed", now)
+        ended = state.begun if state.ended is None else state.ended
+        # The act has the time of the failure: it is the same act at each attempt, which is recorded once.
+        act = Act(COORDINATOR, "rollback", f"rollout {state.id} failed", ended)
         publish_now(
             recovery.commit,
             act,
@@ -123,6 +134,7 @@ class RecoverySteps:
             self.operator.fleet,
             self.operator.cluster,
             timeout=_PUBLICATION_TIMEOUT,
+            tick=self.check,
         )
         return recover(state, RecoveryEvent.PUBLISHED)
 
@@ -166,7 +178,7 @@ class Coordinator(RolloutDaemon):
             self._write(state, supersede(state, now))
             return 0.0
         if self._recovery is not None and state is not None and is_recovery_pending(snapshot):
-            self._recover(self._recovery, state, now)
+            self._recover(self._recovery, state)
             return 0.0
         attempt = next_attempt(snapshot)
         if attempt is not None:
@@ -213,12 +225,12 @@ class Coordinator(RolloutDaemon):
         self._write(state, after)
         return self._pause(state, after, facts)
 
-    def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
+    def _recover(self, recovery: RecoverySteps, state: RolloutState) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""
         self._store.grant(state, grants(state))
         self._notifier.status(f"rollout {state.id} of {short(state.revision)} failed: rolling back")
         with self._notifier.uninterrupted():
-            after = recovery.run(state, now=now)
+            after = recovery.run(state)
         self._write(state, after)
 
     def _write(self, before: RolloutState, after: RolloutState) -> None:

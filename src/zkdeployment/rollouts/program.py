@@ -36,6 +36,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             operator=operator_adapters(session),
             open_commits=partial(open_commits, settings),
             author=user_author("coordinator"),
+            check=adapters.control.check,
         )
         yield Coordinator(store, adapters, recovery), adapters.control
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Self
+from unittest import mock
 
 import pytest
 
 from support.branches import Branch
-from support.fleets.coordinated import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet, CoordinatorHandle
 from support.strategies import canary_first, plain_hosts
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.stop import COORDINATOR
+from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.records import CHECK_BUDGET, ForcedBy, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.strategies.state import RecoveryStage
 from zkdeployment.strategies.state_machine import RolloutResult
 from zkdeployment.strategies.store.records import read_current
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -42,12 +46,17 @@ class Site:
         self._ending = threading.Event()
         self._asked = threading.Event()
         self._syncer = threading.Thread(target=self._serve)
+        self.age_limits: list[float] = []
 
     def __enter__(self) -> Self:
         self._syncer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end_syncer()
+
+    def end_syncer(self) -> None:
+        """Serve no further request."""
         self._ending.set()
         self._asked.set()
         self._syncer.join()
@@ -60,6 +69,7 @@ class Site:
             while not self._ending.is_set():
                 self._asked.clear()
                 if (request := store.request()) is not None and request.error is None:
+                    self.age_limits.append(request.age_limit)
                     options = SyncOptions(
                         force=True,
                         overrides=request.overrides,
@@ -88,6 +98,15 @@ class Site:
         run_cycle()
         if read_current(self.fleet.session) is not None:
             self.fleet.work()
+
+    def fail(self, daemon: CoordinatorHandle, stage: RecoveryStage) -> None:
+        """Run a coordinator until the recovery after the second revision has reached a stage."""
+        for _ in range(40):
+            self.turn(daemon.run_cycle)
+            recovery = self.fleet.running.recovery
+            if recovery is not None and recovery.stage is stage:
+                return
+        raise AssertionError(f"the recovery is not {stage.value}: {self.fleet.running}")
 
     @property
     def recovery(self) -> Recovery:
@@ -242,3 +261,37 @@ def test_an_unreachable_repository_delays_the_rollback(site: Site, revisions: tu
         daemon.run_cycle()
     wait_until(lambda: site.fleet.version == site.branch.tip(), "the rollback is published")
     assert site.branch.files() == site.branch.files(revisions[0])
+
+
+@pytest.mark.usefixtures("revisions")
+def test_the_coordinator_waits_for_a_syncer_longer_than_its_check_of_packages_takes(site: Site) -> None:
+    with site.fleet.coordinator(commits=site.branch.commits()) as daemon:
+        site.fail(daemon, RecoveryStage.PUBLISHED)
+    (limit,) = site.age_limits
+    assert limit > CHECK_BUDGET
+
+
+@pytest.mark.usefixtures("revisions")
+def test_a_rollback_that_no_syncer_publishes_is_recorded_once(site: Site) -> None:
+    site.end_syncer()
+    with (
+        site.fleet.coordinator(commits=site.branch.commits()) as daemon,
+        mock.patch("zkdeployment.rollouts.daemon._PUBLICATION_TIMEOUT", 0.1),
+    ):
+        site.fail(daemon, RecoveryStage.COMMITTED)
+        for _ in range(2):
+            site.fleet.clock.time += 10
+            assert daemon.run_cycle() == 10.0
+        assert site.recovery.stage is RecoveryStage.COMMITTED
+    assert [(act.by, act.what) for act in read_acts(site.fleet.session)] == [(COORDINATOR, "rollback")]
+
+
+@pytest.mark.usefixtures("revisions")
+def test_a_coordinator_that_is_asked_to_end_does_not_wait_for_a_syncer(site: Site) -> None:
+    site.end_syncer()
+    with site.fleet.coordinator(commits=site.branch.commits()) as daemon:
+        site.fail(daemon, RecoveryStage.COMMITTED)
+        daemon.control.stop()
+        daemon.run_cycle()
+    assert site.recovery.stage is RecoveryStage.COMMITTED
+    assert site.fleet.session.get(paths.REQUEST) is None

@@ -169,6 +169,7 @@ class CoordinatedFleet:
                     operator=operator_adapters(session),
                     open_commits=lambda: nullcontext(commits),
                     author=Author("coordinator", "coordinator@here"),
+                    check=control.check,
                 )
             adapters = LeaderAdapters(
                 lead=lead,

@@ -51,9 +51,13 @@ def read_acts(session: Session) -> tuple[Act, ...]:
 
 
 def recording(session: Session, act: Act) -> Operation:
-    """Return the operation that records an act; the oldest acts are dropped when a limit is exceeded."""
+    """Return the operation that records an act; the oldest acts are dropped when a limit is exceeded.
+
+    An act that is recorded, with the same time, is not recorded again: daemons repeat an act until it succeeds.
+    """
     node = session.get(paths.AUDIT)
-    acts = [*_recorded(node), act.to_json()][-ACTS_LIMIT:]
+    recorded, new = _recorded(node), act.to_json()
+    acts = [*recorded, *([] if new in recorded else [new])][-ACTS_LIMIT:]
     while len(data := encode({"acts": [*acts]})) > BYTES_LIMIT:
         acts = acts[len(acts) // 10 + 1 :]
     return Create(paths.AUDIT, data) if node is None else Set(paths.AUDIT, data, node.version)

@@ -19,7 +19,7 @@ from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
-from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
+from zkdeployment.publishing.records import CHECK_BUDGET, GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     cluster_of,
@@ -45,10 +45,15 @@ from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.zookeeper.session import Session
 
 _AIM = "change the cluster version"
+
+#: Seconds between two calls of ``tick`` during the wait for a syncer.
+_TICK = 1.0
 
 
 class ZooKeeperClusterControl:
@@ -148,12 +153,20 @@ class ZooKeeperClusterControl:
 
         commit_afresh(self._session, resuming, _AIM)
 
-    def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
+    def resume_latest(
+        self,
+        act: Act,
+        *,
+        timeout: float,
+        overrides: GuardOverrides | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> Revision:
         """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
 
         The request is valid for ``timeout`` seconds, and only while the fleet is in its present state. If the call
-        ends early, for any reason, it withdraws the request. Raises ``WaitTimeoutError`` if no syncer published in
-        time, and ``ZkdeploymentError`` with the syncer's message if it could not publish.
+        ends early, for any reason, it withdraws the request. ``tick`` is called once a second during the wait, and
+        may end it with an error. Raises ``WaitTimeoutError`` if no syncer published in time, and
+        ``ZkdeploymentError`` with the syncer's message if it could not publish.
         """
         request = PublicationRequest(
             id=uuid.uuid4().hex,
@@ -168,7 +181,7 @@ class ZooKeeperClusterControl:
             commit_afresh(
                 self._session, lambda: [asking(self._session, request), recording(self._session, act)], _AIM
             )
-            return self._wait_for_answer(request, timeout)
+            return self._wait_for_answer(request, timeout, tick)
         except BaseException:
             with contextlib.suppress(ZkdeploymentError):
                 answer_request(self._session, request, None)
@@ -180,7 +193,7 @@ class ZooKeeperClusterControl:
         version = INITIAL if hosts is None else cluster_of(hosts).version
         return RequestState(version, stops.version)
 
-    def _wait_for_answer(self, request: PublicationRequest, timeout: float) -> Revision:
+    def _wait_for_answer(self, request: PublicationRequest, timeout: float, tick: Callable[[], None]) -> Revision:
         deadline = time.monotonic() + timeout
         changed = threading.Event()
         while True:
@@ -191,11 +204,12 @@ class ZooKeeperClusterControl:
                 return self._revision_after(current)
             if current.error is not None:
                 raise ZkdeploymentError(f"the syncer could not publish: {current.error}")
-            notified = changed.wait(max(0.0, deadline - time.monotonic()))
+            notified = _wait(changed, deadline, tick)
             if not notified and answer_request(self._session, current, None):
                 raise WaitTimeoutError(
-                    f"no syncer published within {timeout:g} s; the request was withdrawn; check that a syncer is"
-                    " running and reaches ZooKeeper, on its machine: systemctl status zkdeployment-syncer"
+                    f"no syncer published within {timeout:g} s; the request was withdrawn; a syncer may need"
+                    f" {CHECK_BUDGET:g} s to check packages; check that a syncer is running and reaches ZooKeeper,"
+                    " on its machine: systemctl status zkdeployment-syncer"
                 )
 
     def _hosts(self, verb: str) -> Node:
@@ -223,6 +237,15 @@ class ZooKeeperClusterControl:
                 "a syncer published, but another publication is under way; see 'zkdeployment status'"
             )
         return published
+
+
+def _wait(changed: threading.Event, deadline: float, tick: Callable[[], None]) -> bool:
+    """Wait for an event, with calls of ``tick``; return whether it happened before the ``deadline``."""
+    while not changed.wait(min(_TICK, max(0.0, deadline - time.monotonic()))):
+        tick()
+        if time.monotonic() >= deadline:
+            return False
+    return True
 
 
 def _no_cluster(verb: str) -> RefusedError:
