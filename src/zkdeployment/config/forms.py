@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from zkdeployment.base.errors import ConfigurationError, without_passwords
+from zkdeployment.base.errors import ConfigurationError, without_passwords, without_secrets
 from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper.servers import AclEntry
 
@@ -453,7 +453,7 @@ TEXT: Form[str] = Form(lambda text, _report: text)
 PATH = Form(_path)
 FILE = Form(_file)  # readable
 METRICS_FILE = Form(_metrics_file)
-COMMAND = Form(_command, lambda words: without_passwords(shlex.join(words)))
+COMMAND = Form(_command, lambda words: without_secrets(shlex.join(words)))
 ITEMS: Form[tuple[str, ...]] = Form(lambda text, _report: items(text))
 WORDS: Form[tuple[str, ...]] = Form(lambda text, _report: tuple(text.split()))
 PAIRS = Form(_pairs)

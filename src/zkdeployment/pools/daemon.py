@@ -376,6 +376,8 @@ def _result(probe: Callable[[], None]) -> str | None:
     """Return the reason why a node did not answer, or an empty text if it did; ``None`` if that is not known."""
     try:
         probe()
+    except AbandonedError:
+        return None
     except ProgramError as error:
         return error_message(error)
     except ZkdeploymentError:

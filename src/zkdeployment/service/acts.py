@@ -653,7 +653,7 @@ the strategy of that revision, too; without it, the present one stays in force. 
         actor.require(self.RIGHT)
         operator, commits = adapters.operator, adapters.require_commits()
         order = self._order(commits, actor)
-        audit = None if self.now else ActAudit(operator.acts, actor.name, order.reason)
+        audit = ActAudit(operator.acts, actor.name, order.reason)
         outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=self.dry_run, audit=audit)
         obstacles: list[str] = []
         if not self.dry_run and outcome.commit is not None and self.now:

@@ -171,7 +171,7 @@ def test_passwords_in_urls_of_commands_and_sources_are_not_shown(tmp_path, outpu
         "host-id = one\n"
         "host-name = one.example.com\n"
         f"run-directory = {tmp_path}\n"
-        "after = /usr/bin/curl https://user:hidden@hooks.example.com/x\n"
+        "after = /usr/bin/curl --token hidden https://user:hidden@hooks.example.com/x\n"
         "checkout-sources = https://user:hidden@git.example.com/\n"
     )
     done = invoke("config", "check", file, "-o", output)

@@ -272,6 +272,8 @@ class AgentCycle:
         self._may_be_queued = self._reporting.host.identity.role is not None
         with bound(revision=mandate.revision):
             is_drained = drain_host(self._reporting, supervision)
+        if is_drained is None:
+            return CycleEvent.DEFECT_MET
         return CycleEvent.HOST_IN_MAINTENANCE if is_drained else CycleEvent.STEP_FAILED
 
     def _follow(self, mandate: Mandate, published: Published, gate: RolloutGate | None) -> None:

@@ -90,18 +90,18 @@ class DrainSupervision(Supervision):
         return {host_path(found.host): found.node_version}
 
 
-def drain_host(reporting: HostReporting, supervision: DrainSupervision) -> bool:
+def drain_host(reporting: HostReporting, supervision: DrainSupervision) -> bool | None:
     """Undeploy the services that other hosts have, and record the others; return whether that succeeded.
 
-    After ``False``, the failure has been reported; facts that cannot be read are only shown on this host. Raises
-    ``ConflictError`` or ``UnreachableError`` if the drain was abandoned. If the agent is killed, its next cycle
-    plans the rest from the markers.
+    After ``False``, the failure has been reported; after ``None``, this host shows that its facts cannot be read.
+    Raises ``ConflictError`` or ``UnreachableError`` if the drain was abandoned. If the agent is killed, its next
+    cycle plans the rest from the markers.
     """
     try:
         drain = supervision.plan_drain()
     except _UNREADABLE as error:
         reporting.deployment.refuse(reason(error))
-        return False
+        return None
     try:
         if drain.plan.steps:
             _undeploy(reporting, supervision, drain)
@@ -126,9 +126,12 @@ def _undeploy(reporting: HostReporting, supervision: DrainSupervision, drain: Dr
                 supervision.role_lock = executor.role_lock(supervision.role)
                 held.enter_context(supervision.role_lock.held())
             executor.execute()
-    except (ConflictError, UnreachableError):
-        reporting.deployment.abandon()
-        reporting.inventory.publish()
+    except BaseException as error:
+        if supervision.role_lock is not None and not supervision.changed:
+            supervision.role_lock.withdraw()
+        if isinstance(error, ConflictError | UnreachableError):
+            reporting.deployment.abandon()
+            reporting.inventory.publish()
         raise
     reporting.inventory.publish()
     reporting.deployment.abandon()

@@ -1,6 +1,7 @@
 """Runs steps in their turn: after the services of other hosts, and under the locks of their own services.
 
-A host waits for other hosts without any lock, and holds one lock at a time, the first that is free.
+A host waits for other hosts without any lock, and holds one lock at a time, the first that is free; a drain also
+holds the lock of its role.
 ``publishing.rules.precedence`` decides which host waits for which. The executor runs the steps that do not wait.
 """
 
@@ -253,6 +254,10 @@ class RoleLockHold:
         with failpoints("role-release"):
             self._retry(self._lock.release)
 
+    def withdraw(self) -> None:
+        """Release the lock, or leave its queue, if no step has begun. Never raises."""
+        self._lock.withdraw()
+
     def check(self) -> None:
         """Raise ``ConflictError`` unless the deployment may continue and the lock is still held.
 
@@ -276,7 +281,7 @@ class RoleLockHold:
                     return self._supervisor.check()
                 self._supervisor.check_waiting()
         except BaseException:
-            self._lock.withdraw()
+            self.withdraw()
             raise
 
     def _acquire(self, turn: int) -> bool:

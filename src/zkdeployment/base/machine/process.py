@@ -113,12 +113,16 @@ def _await_output(
     printed, waiting = b"", select.poll()  # which, unlike select(), takes descriptors above 1023
     if child.stdout is not None:
         waiting.register(child.stdout, select.POLLIN)
+    checked = time.monotonic()
     while child.stdout is not None and not printed.endswith(awaited):
         left = max(0.0, end - time.monotonic())
-        if not waiting.poll(1000 * min(left, _POLL)):
-            if left < _POLL:
-                raise subprocess.TimeoutExpired(list(argv), left)
+        is_ready = waiting.poll(1000 * min(left, _POLL))
+        if not is_ready and left < _POLL:
+            raise subprocess.TimeoutExpired(list(argv), left)
+        if time.monotonic() >= checked + _POLL:
             tick()
+            checked = time.monotonic()
+        if not is_ready:
             continue
         part = os.read(child.stdout.fileno(), 1)
         if not part:

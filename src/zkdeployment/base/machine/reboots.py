@@ -84,6 +84,10 @@ class RebootRecord(Record):
         """Whether the host is no longer expected back."""
         return self.expired or now > self.deadline
 
+    def seen_at(self, now: float) -> RebootRecord:
+        """Return the record as readers show it: when the deadline has passed, the host is not awaited."""
+        return replace(self, expired=self.is_over(now))
+
     def failure(self, now: float) -> Stop:
         """Return the failure of a host that did not come back."""
         reason = (

@@ -122,7 +122,7 @@ def show(connection: Servers, publication: str, output: str) -> None:
         operator_acts = operator.fleet.acts()
         record = find_record(records, publication)
         rollouts = operator.rollouts.attempts(record.sequence)
-        reboots = operator.fleet.reboots()
+        reboots = operator.fleet.reboots(time.time())
     if output != "table":
         body = publication_body(record, records, operator_acts, rollouts, reboots, now=time.time())
         emit(body, output, schema="publication")

@@ -119,7 +119,7 @@ def command(
             rollback = _preview(rollback, commits, operator, asks=asks)
         if dry_run:
             return
-        audit = None if now else ActAudit(operator.acts, recorded_name(), rollback.reason)
+        audit = ActAudit(operator.acts, recorded_name(), rollback.reason)
         outcome = roll_back(rollback, commits, operator.fleet, operator.rollouts, audit=audit)
         if not asks:
             _list_undone(outcome, commits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
@@ -144,10 +143,7 @@ class SnapshotAssembly:
                 for places in used_places(last)
                 for decision in self._all(places.directory(), places.decide)
             ),
-            reboots={
-                reboot.host_id: replace(reboot, expired=reboot.is_over(now))
-                for reboot in self._all(paths.REBOOTS, reboot_of)
-            },
+            reboots={each.host_id: each.seen_at(now) for each in self._all(paths.REBOOTS, reboot_of)},
         )
         self._decoded.forget()
         return snapshot

@@ -101,9 +101,9 @@ class ZooKeeperFleetReader:
         """Return the recorded acts of operators, oldest first."""
         return read_acts(self._session)
 
-    def reboots(self) -> tuple[RebootRecord, ...]:
-        """Return the recorded reboots of hosts."""
-        return read_reboots(self._session)
+    def reboots(self, now: float) -> tuple[RebootRecord, ...]:
+        """Return the recorded reboots of hosts at ``now``, in seconds since the epoch."""
+        return tuple(reboot.seen_at(now) for reboot in read_reboots(self._session))
 
     def targets(self) -> Targets:
         """Return the targets of the last publication, by name."""

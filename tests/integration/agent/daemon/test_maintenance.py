@@ -333,6 +333,29 @@ def test_a_drained_host_and_a_host_that_deploys_do_not_act_at_once_under_a_roles
     assert fleet.requests("web") == []
 
 
+def test_a_drain_that_changed_nothing_releases_the_lock_of_its_role_when_the_agent_ends(fleet: Fleet, run):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/shop/db", "foo", "1.0", web=1, other=1)
+    fleet.set_version("r1")
+    h1, h2, h3 = hosts = fleet.host("h1", role="web"), *(fleet.host(name, role="other") for name in ("h2", "h3"))
+    with h1.agent(), h2.agent(), h3.agent():
+        wait_for_versions(hosts, "r1")
+    fleet.journal.unlink()
+    fleet.set_version("r2")
+    block = h3.block()
+    with h2.agent():
+        h2.wait_for_version("r2")
+        with h3.agent():
+            wait_until(lambda: fleet.calls()[-1].startswith("h3 start"), "h3 begins")
+            assert run("cordon", "h1", "--drain", "--reason", "new kernel")[0] == 0
+            with h1.agent():
+                wait_until(lambda: "wait for the lock of /shop/db" in h1.node.get("step", ""), "h1 waits")
+                assert len(fleet.requests("web")) == 1
+            assert fleet.requests("web") == []
+            block.unlink()
+            h3.wait_for_version("r2")
+
+
 @pytest.mark.parametrize(
     "point",
     [

@@ -31,6 +31,16 @@ def test_input_is_given_only_after_the_program_has_asked_for_it():
         process.run(["sh", "-c", "echo 123456; cat"], text="input\n", ready=b"ready\n", output_limit=5)
 
 
+def test_a_program_that_prints_without_end_before_its_input_is_ended_by_the_tick():
+    def tick():
+        raise ProgramError("it must end")
+
+    with pytest.raises(ProgramError, match="it must end"):
+        process.run(
+            ["sh", "-c", "while echo x; do sleep 0.02; done"], text="", ready=b"ready", tick=tick, timeout=60
+        )
+
+
 def test_a_program_is_awaited_also_by_a_process_with_a_thousand_open_files():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))

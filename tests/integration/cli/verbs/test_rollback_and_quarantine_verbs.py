@@ -98,6 +98,8 @@ def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_und
     assert site.branch.files() == site.branch.files(first)
     subject = site.branch.ask("log", "-1", "--format=%an|%s|%(trailers:key=Zkdeployment-Rollback-To,valueonly)")
     assert subject.startswith(f"ann|Roll back to {first[:12]}: web 1.1 loses sessions|{first}")
+    audit = site.run("audit", "-o", "json").stdout
+    assert f"rollback to {first[:12]} (commit {site.branch.tip()[:12]})" in audit
     assert site.publish(force=False) == site.branch.tip()
     again = site.run("rollback", first, "--reason", "once more")
     assert (again.returncode, again.stdout.strip()) == (0, site.branch.tip())

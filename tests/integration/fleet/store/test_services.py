@@ -7,7 +7,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from support.fleets.registered import write_services
+from support.waiting import UNLIMITED
 from support.zookeeper import sent_requests, write_node
+from zkdeployment.fleet.store import fleet_reader
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.zookeeper.session import TOGETHER, Session
@@ -63,7 +65,10 @@ def test_a_target_that_cannot_be_read_leaves_the_other_facts_of_the_fleet(
     assert fleet_status(snapshot, services=reader.services(snapshot)).converged
 
 
-def test_threads_that_read_at_once_see_the_whole_fleet(client: KazooClient, reader_session: Session):
+def test_threads_that_read_at_once_see_the_whole_fleet(
+    client: KazooClient, reader_session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fleet_reader, "_PATIENCE", UNLIMITED)
     for number in range(5):
         write_node(client, f"/hosts/h{number}", {"name": f"h{number}.example", "version": "r1"})
     reader = ZooKeeperFleetReader(reader_session)

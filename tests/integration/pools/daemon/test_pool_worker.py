@@ -11,9 +11,10 @@ from support.pools.simulated_nodes import SimulatedNodes
 from support.pools.workers import KEY, PoolFleet, TestWorker
 from support.waiting import UNLIMITED, ManualClock, wait_until
 from support.zookeeper import renew_session, through
-from zkdeployment.base.errors import ConflictError, ProgramError, TreeError, UnreachableError
+from zkdeployment.base.errors import AbandonedError, ConflictError, ProgramError, TreeError, UnreachableError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session, retire_session
+from zkdeployment.pools.daemon import NodeProbes
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.snapshot import NodesSpec
 from zkdeployment.pools.store.store import ZooKeeperPools
@@ -461,3 +462,17 @@ def test_ready_nodes_are_probed_by_one_worker_and_silent_nodes_are_not_lent_mean
             return fleet.store.read().nodes[1].is_ready
 
         wait_until(is_ready, "the next probe")
+
+
+def test_a_probe_that_was_abandoned_says_nothing_about_its_node():
+    def abandoned():
+        raise AbandonedError("this worker must not continue")
+
+    def silent():
+        raise ProgramError("no route")
+
+    ended = threading.Event()
+    probes = NodeProbes(ended.set)
+    probes.begin({1: abandoned, 2: silent, 3: lambda: None})
+    assert ended.wait(UNLIMITED)
+    assert probes.take() == {2: "no route", 3: ""}
