@@ -68,7 +68,8 @@ _UNITS_LIMIT = 60.0
 #: The most bytes of the output of each program.
 _OUTPUT_LIMIT = 16 * 1024 * 1024
 
-#: The first of the ports that the kernel gives to clients; UDP sockets from this port on are not listeners.
+#: The first of the ports that the kernel gives to clients, and to servers that ask for any port: other ones after
+#: each boot. UDP sockets from this port on are not listeners.
 _CLIENT_PORTS = 32768
 
 _UNIT_TYPES = "--type=service,socket,timer,path"
@@ -149,7 +150,8 @@ def _listeners() -> Iterator[str]:
         is_stream = connection.type == socket.SOCK_STREAM
         is_bound = connection.status == psutil.CONN_LISTEN if is_stream else not connection.raddr
         if connection.laddr and is_bound and (is_stream or connection.laddr.port < _CLIENT_PORTS):
-            kind, place = ("tcp" if is_stream else "udp"), f"{connection.laddr.ip} {connection.laddr.port}"
+            port = connection.laddr.port if connection.laddr.port < _CLIENT_PORTS else "any port"
+            kind, place = ("tcp" if is_stream else "udp"), f"{connection.laddr.ip} {port}"
             yield f"listener {kind} {place} ({_program(connection.pid)})"
 
 
