@@ -44,6 +44,7 @@ from zkdeployment.strategies.progress import (
     next_attempt,
     recover,
     restarted_hosts,
+    settle_recovery,
     start,
     supersede,
 )
@@ -179,6 +180,10 @@ class Coordinator(RolloutDaemon):
             return 0.0
         if self._recovery is not None and state is not None and is_recovery_pending(snapshot):
             self._recover(self._recovery, state)
+            return 0.0
+        settled = settle_recovery(snapshot)
+        if state is not None and settled is not None:
+            self._write(state, settled)
             return 0.0
         attempt = next_attempt(snapshot)
         if attempt is not None:

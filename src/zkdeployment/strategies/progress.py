@@ -16,7 +16,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.cluster import ClusterState, Revision
+from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.group_analysis import passed_analyses, waiting_reason
@@ -66,6 +66,9 @@ RECOVERY_TRANSITIONS: Mapping[tuple[RecoveryStage | None, RecoveryEvent], Recove
     (RecoveryStage.COMMITTED, RecoveryEvent.REFUSED): RecoveryStage.REFUSED,
 }
 
+#: The stages in which the recovery still has work.
+_UNFINISHED = frozenset({RecoveryStage.DUE, RecoveryStage.COMMITTED})
+
 
 def begin_recovery(state: RolloutState) -> RolloutState:
     """Return a rollout with a failed critical group, with the recovery that its strategy requests."""
@@ -91,7 +94,25 @@ def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
     if state is None or state.recovery is None or state.sequence != snapshot.published.effective_since:
         return False
     stopped = cluster is not None and cluster.state is ClusterState.STOPPED
-    return stopped and state.recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}
+    return stopped and state.recovery.stage in _UNFINISHED
+
+
+def settle_recovery(snapshot: RolloutSnapshot) -> RolloutState | None:
+    """Return the rollout with the end of its recovery if the fleet no longer waits for it, else ``None``.
+
+    An operator resumed the fleet, or the last coordinator ended before it recorded the publication.
+    """
+    state, cluster = snapshot.state, snapshot.cluster
+    recovery = None if state is None else state.recovery
+    if state is None or recovery is None or recovery.stage not in _UNFINISHED:
+        return None
+    if cluster is None or cluster.revision is None:
+        return None  # a publication may be under way
+    if recovery.commit and recovery.commit == snapshot.published.ordered:
+        return recover(state, RecoveryEvent.PUBLISHED)
+    committed = f"{recovery.commit} is committed, but " if recovery.commit else ""
+    reason = f"{committed}the fleet continues with {short(cluster.revision)}"
+    return recover(state, RecoveryEvent.REFUSED, reason=reason)
 
 
 def takes_late_joiners(state: RolloutState) -> bool:

@@ -21,9 +21,9 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import CHECK_BUDGET, ForcedBy, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.strategies.state import RecoveryStage
+from zkdeployment.strategies.state import Recovery, RecoveryStage
 from zkdeployment.strategies.state_machine import RolloutResult
-from zkdeployment.strategies.store.records import read_current
+from zkdeployment.strategies.store.records import read_current, read_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zkdeployment.strategies.state import Recovery
+    from zkdeployment.strategies.state import RolloutState
 
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /a\n      /b\n"
 
@@ -107,6 +107,16 @@ class Site:
             if recovery is not None and recovery.stage is stage:
                 return
         raise AssertionError(f"the recovery is not {stage.value}: {self.fleet.running}")
+
+    def next_rollout(self, daemon: CoordinatorHandle) -> RolloutState:
+        """Run a coordinator until the next rollout, in which no host fails, has ended."""
+        failed = self.fleet.current
+        self.fleet.failing.clear()
+        for _ in range(40):
+            self.turn(daemon.run_cycle)
+            if self.fleet.current != failed and self.fleet.running.ended is not None:
+                return self.fleet.running
+        raise AssertionError(f"no further rollout has ended: {self.fleet.running}")
 
     @property
     def recovery(self) -> Recovery:
@@ -295,3 +305,33 @@ def test_a_coordinator_that_is_asked_to_end_does_not_wait_for_a_syncer(site: Sit
         daemon.run_cycle()
     assert site.recovery.stage is RecoveryStage.COMMITTED
     assert site.fleet.session.get(paths.REQUEST) is None
+
+
+def test_a_rollback_that_is_published_without_the_coordinator_is_recorded_as_published(
+    site: Site, revisions: tuple[str, str]
+) -> None:
+    site.end_syncer()
+    with site.fleet.coordinator(commits=site.branch.commits()) as daemon:
+        site.fail(daemon, RecoveryStage.COMMITTED)
+        failed = site.fleet.current
+        site.publish_tip()
+        assert site.next_rollout(daemon).revision not in revisions
+    state = read_state(site.fleet.session, failed)
+    assert state is not None
+    assert state.recovery == Recovery(RecoveryStage.PUBLISHED, site.branch.tip())
+
+
+@pytest.mark.parametrize("stage", [RecoveryStage.DUE, RecoveryStage.COMMITTED])
+def test_a_resume_ends_the_recovery(site: Site, revisions: tuple[str, str], stage: RecoveryStage) -> None:
+    site.end_syncer()
+    with site.fleet.coordinator(commits=site.branch.commits()) as daemon:
+        site.fail(daemon, stage)
+        failed = site.fleet.current
+        ZooKeeperClusterControl(site.fleet.session).resume(Act("ann@ops", "resume", "the disk is repaired", 1.0))
+        assert site.next_rollout(daemon).attempt == 2
+    state = read_state(site.fleet.session, failed)
+    assert state is not None
+    assert state.recovery is not None
+    assert state.recovery.stage is RecoveryStage.REFUSED
+    assert state.recovery.reason.endswith(f"the fleet continues with {revisions[1][:12]}")
+    assert [state.recovery.commit] == (site.rollbacks or [""])

@@ -19,6 +19,7 @@ from zkdeployment.strategies.progress import (
     end,
     is_recovery_pending,
     recover,
+    settle_recovery,
 )
 from zkdeployment.strategies.state import (
     Ending,
@@ -91,6 +92,33 @@ def test_a_recovery_is_pending_while_the_fleet_is_stopped_in_the_publication_or_
 def test_a_finished_recovery_is_not_pending() -> None:
     state = recover(failed(OnFailure.ROLLBACK), RecoveryEvent.REFUSED, reason="no")
     assert not is_recovery_pending(RolloutSnapshot(Cluster(None), Published(sequence=7), state))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ordered", "expected"),
+    [
+        (Cluster(None), "d" * 40, None),
+        (Cluster(False), "d" * 40, None),
+        (Cluster("c" * 40, importing="d" * 40), "c" * 40, None),
+        (Cluster("d" * 40), "d" * 40, "rolled back by dddd"),
+        (
+            Cluster("e" * 40),
+            "e" * 40,
+            "not rolled back: dddd is committed, but the fleet continues with eeeeeeeeeeee",
+        ),
+    ],
+)
+def test_a_recovery_without_the_coordinator_ends_when_hosts_may_deploy_again(
+    cluster: Cluster, ordered: str, expected: str | None
+) -> None:
+    state = recover(failed(OnFailure.ROLLBACK), RecoveryEvent.COMMITTED, commit="d" * 40)
+    settled = settle_recovery(RolloutSnapshot(cluster, Published(sequence=8, ordered=ordered), state))
+    assert (settled and str(settled.recovery).replace("d" * 40, "dddd")) == expected
+
+
+def test_a_finished_recovery_does_not_end_again() -> None:
+    state = recover(failed(OnFailure.ROLLBACK), RecoveryEvent.REFUSED, reason="no")
+    assert settle_recovery(RolloutSnapshot(Cluster("c" * 40), Published(sequence=7), state)) is None
 
 
 def test_only_the_stop_of_an_operator_keeps_a_recovery_from_ending_it() -> None:
