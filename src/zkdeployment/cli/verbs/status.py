@@ -177,8 +177,8 @@ def _line(text: str, style: str) -> Text:
     return styled(text, style, cut=True)
 
 
-#: The value of ``--wait`` without a revision, which stands for the wanted version.
-_WANTED = ""
+#: The value of ``--wait`` without a revision, which stands for the wanted version. No command line can contain it.
+_WANTED = "\0"
 _INTERVAL = 0.5
 _NOT_CONVERGED = 4
 _EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.REFUSED: 3, WaitVerdict.WAITING: 5}
@@ -257,6 +257,8 @@ def _check_options(*, watch: bool, wait: str | None, timeout: float | None, outp
     """Raise ``UsageError`` for options that exclude each other."""
     if watch and wait is not None:
         raise click.UsageError("expected --watch or --wait, found both")
+    if wait == "":  # perhaps an unset variable in a script
+        raise click.UsageError("expected a revision after --wait, found nothing")
     if watch and output != "table":
         raise click.UsageError("expected a table with --watch; use -o json and -o yaml alone or with --wait")
     if timeout is not None and not watch and wait is None:

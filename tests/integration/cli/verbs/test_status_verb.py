@@ -205,9 +205,11 @@ def test_a_wait_for_a_host_that_exists_nowhere_is_reported(run):
         (["--watch", "--wait"], "expected --watch or --wait, found both"),
         (["--watch", "-o", "json"], "expected a table with --watch"),
         (["--timeout", "5"], "expected --wait or --watch with --timeout"),
+        (["--wait", ""], "expected a revision after --wait, found nothing"),
+        (["--wait="], "expected a revision after --wait, found nothing"),
     ],
 )
-def test_options_without_effect_are_refused(run, argv, problem):
+def test_options_without_effect_or_value_are_refused(run, argv, problem):
     code, _, err = run(*argv)
     assert code == 2
     assert problem in err
