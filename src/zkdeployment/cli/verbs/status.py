@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 import time
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.zookeeper.servers import Servers
 
 COLOURS = {
@@ -181,7 +183,13 @@ def _line(text: str, style: str) -> Text:
 _WANTED = "\0"
 _INTERVAL = 0.5
 _NOT_CONVERGED = 4
-_EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.REFUSED: 3, WaitVerdict.WAITING: 5}
+_EXIT = {
+    WaitVerdict.REACHED: 0,
+    WaitVerdict.STOPPED: 3,
+    WaitVerdict.REFUSED: 3,
+    WaitVerdict.PASSED: 3,
+    WaitVerdict.WAITING: 5,
+}
 
 
 @click.command(name="status")
@@ -206,9 +214,9 @@ def command(
     converged, else 4; it is 4 as well while no host matches a target of the tree, while an instance of a service
     is down, and while the syncer has been silent for more than three of its intervals and a minute. With --wait,
     the exit code is 0 when the hosts reached the revision (4 while no host matches a target of it), 3 when the
-    fleet is stopped or the syncer refuses the revision, 5 at the timeout. Right after a push, the version wanted
-    is still the previous one: name the revision then. With --watch, the display is live until Ctrl-C; without a
-    terminal, a line is printed for each change.
+    fleet is stopped, the syncer refuses the revision, or a later one was published before the hosts reached it, and
+    5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision then.
+    With --watch, the display is live until Ctrl-C; without a terminal, a line is printed for each change.
 
     \b
     Example:
@@ -242,13 +250,16 @@ def command(
             if revision is not None and not revision.isdigit():
                 _check_revision(revision, look(), operator)
             read = _announcing(look) if revision is None else look
-            status = _follow(read, lambda status: _is_over(status, revision, hosts), timeout)
-            verdict = wait_verdict(status, revision, hosts)
+            judge = _judge(operator, revision, hosts)
+            status = _follow(read, lambda status: judge(status) is not WaitVerdict.WAITING, timeout)
+            verdict = judge(status)
             is_whole = not status.deployed or status.converged
             code = _EXIT[verdict] if verdict is not WaitVerdict.REACHED or is_whole else _NOT_CONVERGED
             if verdict is WaitVerdict.WAITING:
                 awaited = short(status.wanted) if status.is_published else "a published revision"
                 echo(f"timed out: {revision or awaited} was not reached in {timeout:g} s", err=True)
+            if verdict is WaitVerdict.PASSED:
+                echo(f"{short(status.wanted)} was published before the hosts reached {revision}", err=True)
     _show(status, output)
     raise click.exceptions.Exit(code)
 
@@ -296,8 +307,26 @@ def _check_hosts(status: FleetStatus, operator: OperatorAdapters, *, waits: bool
             echo(f"no such host: {name}; waiting until a host with this id or name registers", err=True)
 
 
-def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:
-    return wait_verdict(status, revision, hosts) is not WaitVerdict.WAITING
+def _judge(
+    operator: OperatorAdapters, revision: str | None, hosts: Sequence[str]
+) -> Callable[[FleetStatus], WaitVerdict]:
+    """Return the function that judges a reading of the status.
+
+    The function reads the history only when another publication is wanted than that of the revision, and again
+    only after the next publication.
+    """
+
+    @functools.lru_cache(maxsize=1)
+    def history(_last: int) -> tuple[PublicationRecord, ...]:
+        return operator.fleet.history()
+
+    def judge(status: FleetStatus) -> WaitVerdict:
+        wanted = status.publication
+        if revision is None or wanted is None or is_named(wanted.revision, revision):
+            return wait_verdict(status, revision, hosts)
+        return wait_verdict(status, revision, hosts, history(wanted.sequence))
+
+    return judge
 
 
 def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:

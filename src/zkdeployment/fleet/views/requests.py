@@ -148,7 +148,8 @@ def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerRep
     named = listing([short(each) for each in listed], _NAMED)
     return (
         f"waiting until {revision} is pushed and the syncer reads it: {read} no such revision is published,"
-        f" refused or waits in the branch{named and f' ({named})'}"
+        f" refused or waits in the branch{named and f' ({named})'}; a later revision that contains it may be"
+        " published instead"
     )
 
 

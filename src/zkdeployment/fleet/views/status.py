@@ -27,7 +27,13 @@ from zkdeployment.fleet.views.instances import (
 )
 from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, FleetSnapshot, describe_retry, stops_in_force
-from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
+from zkdeployment.publishing.records import (
+    PublicationOutcome,
+    PublicationRequest,
+    PublicationSummary,
+    Refusal,
+    SyncerReport,
+)
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded, unserved
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.strategies.state import RolloutState
 
 
@@ -567,11 +574,15 @@ class WaitVerdict(Enum):
     REACHED = "reached"
     STOPPED = "stopped"
     REFUSED = "refused"  # the syncer does not publish the revision
+    PASSED = "passed"  # a later publication is wanted, and not all hosts had reached the revision before
     WAITING = "waiting"
 
 
 def wait_verdict(
-    status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()
+    status: FleetStatus,
+    revision: str | int | None = None,
+    hosts: Collection[str] = (),
+    history: Iterable[PublicationRecord] = (),
 ) -> WaitVerdict:
     """Return whether the fleet, or these ``hosts`` (ids or names), reached a revision (``None``: the wanted one).
 
@@ -581,6 +592,9 @@ def wait_verdict(
     fleet, a wait for the host that an operator retries continues, and so does any wait once each failure is
     repaired, until an operator resumes the fleet. A tip that the syncer refuses is not reached before the next
     push.
+
+    ``history`` has the publications, newest first. Once a later publication than that of the revision is wanted,
+    the results of hosts there show whether they had reached the revision.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
@@ -601,7 +615,25 @@ def wait_verdict(
     )
     if revision is not None and is_named(refused, str(revision)):
         return WaitVerdict.REFUSED
-    return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
+    if stopped:
+        return WaitVerdict.STOPPED
+    record = next((each for each in history if is_named(each.revision, str(revision))), None)
+    if record is None or status.publication is None or record.sequence >= status.publication.sequence:
+        return WaitVerdict.WAITING
+    named = [host.id for host in awaited] if hosts else []
+    return WaitVerdict.REACHED if _was_reached(record, named) else WaitVerdict.PASSED
+
+
+#: The outcomes of former publications that all hosts had which were expected to deploy them.
+_REACHED = frozenset({PublicationOutcome.DONE, PublicationOutcome.REPAIRED, PublicationOutcome.DOCUMENTS})
+
+
+def _was_reached(record: PublicationRecord, named: Sequence[str]) -> bool:
+    """Return whether all hosts, or those that are ``named`` by id, had a publication before the next one."""
+    results = [record.results.get(host_id) for host_id in named]
+    if named and all(result is not None and result.error is None for result in results):
+        return True
+    return PublicationSummary.of(record).outcome(newest=False) in _REACHED
 
 
 def _will_continue(status: FleetStatus, awaited: Sequence[HostStatus]) -> bool:

@@ -174,6 +174,22 @@ def test_waiting_for_one_host_does_not_wait_for_the_others(run, fleet):
     assert "1 behind" in out
 
 
+@pytest.mark.parametrize(
+    ("done", "code", "message"), [(2, 0, ""), (1, 3, "r2 was published before the hosts reached r1\n")]
+)
+def test_a_wait_for_a_former_revision_ends_at_once(run, fleet, done, code, message):
+    results = [{"id": f"h{number}", "name": "", "time": 1.0, "seconds": 1.0} for number in (1, 2)][:done]
+    former = {"revision": "r1", "sequence": 1, "hosts": 2, "results": results}
+    write_node(fleet, "/zkdeployment/history/0000000001", former)
+    write_node(fleet, "/zkdeployment/history/0000000002", {"revision": "r2", "sequence": 2, "hosts": 2})
+    fleet.set("/zkdeployment/targets", b'{"version": "r2", "sequence": 2}')
+    fleet.set("/hosts", b'{"version": "r2"}')
+    for name in ("h1", "h2"):
+        fleet.set(f"/hosts/{name}", b'{"version": "r2"}')
+    found = run("--wait", "r1", "--timeout", "60")
+    assert (found[0], found[2]) == (code, message)
+
+
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("host", ["h1", "h1.example.com"])
 def test_a_host_name_given_as_a_revision_to_wait_for_is_refused(run, host):
@@ -293,7 +309,8 @@ def test_a_wait_for_a_commit_that_no_syncer_knows_names_the_known_ones_at_once(r
     assert code == 5
     assert err.splitlines()[0] == (
         "waiting until deadbeef is pushed and the syncer reads it: no syncer has reported; no such revision is"
-        " published, refused or waits in the branch (r1)"
+        " published, refused or waits in the branch (r1); a later revision that contains it may be"
+        " published instead"
     )
     assert "no such revision" not in run("--wait", "r1")[2]
 

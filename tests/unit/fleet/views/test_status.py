@@ -15,6 +15,7 @@ from support.strategies import (
 )
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import INITIAL, Cluster, Retry, short
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Origin, Published
@@ -312,6 +313,35 @@ def test_a_wait_for_a_revision_that_the_syncer_refuses_is_over(wanted, revision,
         Cluster(wanted), wanted, hosts=(host(version="r0"),), refusal=Refusal(REVISION, ("wrong",))
     )
     assert wait_verdict(judge(snapshot), revision) is verdict
+
+
+def results(*errors):
+    """The result of each host: its error, or none."""
+    ids = [f"h{number}" for number in range(1, len(errors) + 1)]
+    return {name: HostResult(name, name, 8.0, 1.0, error) for name, error in zip(ids, errors, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("former", "asked", "verdict"),
+    [
+        ({"hosts": 2, "results": results(None, None)}, [], WaitVerdict.REACHED),
+        ({"hosts": 2, "left_out": 2}, ["app2"], WaitVerdict.REACHED),
+        ({"hosts": 2, "since": 10}, [], WaitVerdict.REACHED),
+        ({"hosts": 2, "results": results(None)}, [], WaitVerdict.PASSED),
+        ({"hosts": 2, "results": results(None)}, ["app1"], WaitVerdict.REACHED),
+        ({"hosts": 2, "results": results(None)}, ["app2"], WaitVerdict.PASSED),
+        ({"hosts": 2, "results": results(None, "boom")}, ["app1"], WaitVerdict.REACHED),
+        ({"hosts": 2, "results": results(None, "boom")}, [], WaitVerdict.PASSED),
+        ({"sequence": 12, "hosts": 2, "results": results(None)}, [], WaitVerdict.WAITING),
+    ],
+)
+def test_a_wait_for_a_revision_that_a_later_publication_followed_is_over(former, asked, verdict):
+    hosts = [host("h1"), host("h2")]
+    status = fleet_status(CLUSTER, hosts, names=asked, published=REVISION, publication=PUBLICATION)
+    record = replace(PublicationRecord(OLD, 5.0, sequence=11), **former)
+    assert wait_verdict(status, OLD[:8], asked, [PUBLICATION, record]) is verdict
+    assert wait_verdict(status, OLD[:8], asked, [PUBLICATION]) is WaitVerdict.WAITING
+    assert wait_verdict(replace(status, publication=None), OLD, asked, [record]) is WaitVerdict.WAITING
 
 
 def test_revisions_are_cut_for_reading_when_they_are_commit_ids():
