@@ -214,8 +214,8 @@ def command(
     converged, else 4; it is 4 as well while no host matches a target of the tree, while an instance of a service
     is down, and while the syncer has been silent for more than three of its intervals and a minute. With --wait,
     the exit code is 0 when the hosts reached the revision (4 while no host matches a target of it), 3 when the
-    fleet is stopped, the syncer refuses the revision, or a later one was published before the hosts reached it, and
-    5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision then.
+    fleet is stopped, the syncer refuses the revision, or a later one was published before the hosts reached it,
+    and 5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision then.
     With --watch, the display is live until Ctrl-C; without a terminal, a line is printed for each change.
 
     \b
