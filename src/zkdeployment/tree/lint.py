@@ -17,6 +17,7 @@ from zkdeployment.base.source_files import TREE_SUFFIXES, Correction, Problem, S
 from zkdeployment.base.values import dataclass
 from zkdeployment.tree.layers import FilePlace, MergedTree, merge
 from zkdeployment.tree.links import PartLinks, follow_links
+from zkdeployment.tree.literal import LiteralError, evaluate
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 from zkdeployment.tree.values import Tree, parent_path, top_path
 
@@ -33,7 +34,7 @@ _HINTS = (
 )
 _URL_USER = re.compile(r"://[^\s/]*@")
 
-#: A version that is written as a number.
+#: A version that is written as a number, or as a difference of numbers.
 _NUMBER = re.compile(r"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z)")
 
 #: Secrets under any name: private keys, and the access keys of a well-known cloud.
@@ -106,15 +107,15 @@ def _lookalike_problems(file: ParsedFile) -> Iterator[Problem]:
 
 
 def _shortened_versions(text: str, file: ParsedFile) -> Iterator[Problem]:
-    """Yield a warning for each version whose number has another text: 1.10 becomes 1.1."""
+    """Yield a warning for each version whose number has another text: 1.10 becomes 1.1, and 2.4-1 becomes 1.4."""
     line, counted = 1, 0
     for match in _NUMBER.finditer(text):
         written, start = match[1], text.rfind("\n", 0, match.start()) + 1
         if text[start : match.start()].strip(string.whitespace):
             continue  # the end of a longer name
         try:
-            number = str(float(written) if set(".eE").intersection(written) else int(written))
-        except ValueError:
+            number = str(evaluate(written))
+        except LiteralError:
             continue  # the parser reports this one
         if number != written:
             message = f"version = {written} is the number {number}; write version = '{written}'"

@@ -40,6 +40,8 @@ def test_the_warning_about_a_secret_does_not_show_it(line: str):
         ("10", "10"),
         ("1_0", "10"),
         ("1e2", "100.0"),
+        ("2.4-1", "1.4"),
+        ("10-2", "8"),
     ],
 )
 def test_a_version_whose_number_has_another_text_is_a_warning(written: str, number: str):
