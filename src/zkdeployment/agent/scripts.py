@@ -530,9 +530,10 @@ def _check_program(program: str, search: str) -> None:
     except OSError as error:
         raise ScriptError(f"cannot run {program}: {error.strerror}") from error
     if first_bytes.startswith(b"#!"):
-        line = first_bytes.splitlines()[0].decode("utf-8", errors="replace").strip()
-        interpreter = line.removeprefix("#!").split()[:1]
-        if not Path(*interpreter).is_file():
+        line = first_bytes.partition(b"\n")[0].decode("utf-8", errors="replace").strip(" \t")
+        # The kernel separates words at blanks and tabs alone: a carriage return belongs to the name.
+        interpreter = line.removeprefix("#!").replace("\t", " ").strip(" ").partition(" ")[0]
+        if not Path(interpreter).is_file():
             raise ScriptError(
                 f"cannot run {program}: the interpreter of its first line ({line!a}) does not exist; install the"
                 " interpreter, or correct the script"

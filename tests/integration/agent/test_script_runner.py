@@ -106,6 +106,7 @@ def test_a_script_killed_by_a_signal_is_a_failure(tmp_path, make):
         ("#!/no/such/interpreter -x\n", 0o755, "the interpreter of its first line ('#!/no/such/interpreter -x')"),
         ("", 0o755, "expected a program or a script whose first line is #! and an interpreter, found neither"),
         ("#!", 0o755, "the interpreter of its first line ('#!') does not exist"),
+        ("#!/bin/sh\r\n", 0o755, r"the interpreter of its first line ('#!/bin/sh\r') does not exist"),
         ("#!/bin/sh\n", 0o644, "it is not executable"),
     ],
 )
