@@ -438,11 +438,14 @@ def rollback_link(
     """Return the link to the rollback that a failure suggests: to the last revision that succeeded.
 
     ``records`` are the last publications, newest first. Nothing is suggested without such a revision, or if
-    neither a host nor the rollout of the published revision failed.
+    neither a deployment of a host nor the rollout of the published revision failed.
     """
     from zkdeployment.publishing.acts.rollback import last_good_revision, restored_commit  # noqa: PLC0415  rare
 
-    failed = _count(status, "failed") or (snapshot.rollout is not None and has_failed(snapshot.rollout))
+    concerned = {host.identity.id for host in snapshot.hosts if host.failed is not None}
+    concerned |= {stop.host_id for stop in stops_in_force(snapshot) if stop.is_failure}
+    failed = any(host.state.value == "failed" and host.id in concerned for host in status.hosts)
+    failed |= snapshot.rollout is not None and has_failed(snapshot.rollout)
     revision = last_good_revision(records, lambda _: ()) if failed else None
     record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
     if record is None:

@@ -7,7 +7,7 @@ import pytest
 from support.strategies import begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry
-from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.deployment import DeploymentFailure, HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
@@ -220,6 +220,15 @@ def test_a_failure_suggests_the_rollback_to_the_last_revision_that_succeeded():
     rolled = publication("b", 2, subject=f"Roll back to {'a' * 12}: it burns")
     (again,) = rollback_link((failing, rolled, good), stopped, status, "/")
     assert (again.label, "sequence=2" in again.href) == (link.label, True)
+
+
+def test_a_host_that_refuses_an_earlier_publication_suggests_no_rollback():
+    records = publication("c", 3), publication("a", 1)
+    refusing = Host(Identity("h1", "h1"), "r8", error="the store went back: ...")
+    running = FleetSnapshot(Cluster("r5"), published="r5", hosts=(refusing,))
+    assert rollback_link(records, running, fleet_status(running), "/") == ()
+    failed = replace(running, hosts=(replace(refusing, failed=DeploymentFailure(3, "deploy /shop/web 0")),))
+    assert rollback_link(records, failed, fleet_status(failed), "/") != ()
 
 
 def test_an_aborted_rollout_suggests_the_rollback_and_its_resumption_states_the_abort():

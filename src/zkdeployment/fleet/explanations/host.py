@@ -323,16 +323,26 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, output: FailureOutput 
         (
             f"on the host: the output is {output_place(output)}",
             *_retry_advice(snapshot, host),
-            Advice(
-                "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
-                "resume",
-                "repair the host, or push a fix; then resume the fleet",
-            ),
-            Advice(
-                "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
-                "rollback",
-                "or go back to the last good revision",
-            ),
+            *_advice_on_halt(snapshot),
+        ),
+    )
+
+
+def _advice_on_halt(snapshot: FleetSnapshot) -> tuple[str, ...]:
+    """Return the advice for a failed host, by whether the fleet is stopped or held, and can be resumed."""
+    state = None if snapshot.cluster is None else snapshot.cluster.state
+    if state not in {ClusterState.STOPPED, ClusterState.HELD}:
+        return ("the host tries again with the next publication, or when its agent starts",)
+    return (
+        Advice(
+            "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
+            "resume",
+            "repair the host, or push a fix; then resume the fleet",
+        ),
+        Advice(
+            "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
+            "rollback",
+            "or go back to the last good revision",
         ),
     )
 

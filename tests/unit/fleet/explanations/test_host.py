@@ -252,6 +252,15 @@ def test_a_halt_without_a_complete_publication_needs_a_new_one(version, halt):
     assert explanation.advice[0].startswith(f"'zkdeployment resume --latest' ends the {halt}; no revision is")
 
 
+def test_a_host_that_refuses_an_earlier_publication_waits_for_the_next_one_while_the_fleet_runs():
+    explanation = explain(Cluster("r5"), host(version="r8", error="the store went back: ..."), published="r5")
+    assert explanation.sentence == f"{MINE} failed: the store went back: ..."
+    assert explanation.advice == (
+        "on the host: the output is under /var/log/zkdeployment",
+        "the host tries again with the next publication, or when its agent starts",
+    )
+
+
 def test_a_failed_host_is_explained_by_the_failed_step():
     own = Stop("h1", "app1", "r2", "deploy /web 0", "exit status 1", NOW - 300)
     explanation = explain(Cluster(None), host(error="exit status 1"), stops=(own, OPERATOR))
