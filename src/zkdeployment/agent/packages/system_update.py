@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import VARIABLES, DnfCommand
 from zkdeployment.agent.packages.failures import UnsolvableError, report_disk_errors
-from zkdeployment.agent.packages.held_packages import held_packages
+from zkdeployment.agent.packages.held_packages import excluded_builds, held_packages
 from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
@@ -118,7 +118,10 @@ class SystemUpdates:
         durable.replace(directory / "release", f"{release}\n".encode(), mode=0o644)
 
     def _without_held(self, change: SystemChange, before: Packages) -> SystemChange:
-        """Return the change without packages that dnf's configuration holds; raise for those that it names."""
+        """Return the change without packages and builds that dnf's configuration holds or excludes.
+
+        Raises ``PackageError`` for a held package that the change names.
+        """
         held = held_packages(self.root, before)
         for name in change.update if not isinstance(change.update, str) else ():
             if name in held:
@@ -128,7 +131,7 @@ class SystemUpdates:
         others = {name: reason for name, reason in held.items() if name not in change.kept}
         if others:
             _log.warning("system-packages-held", packages=others)
-        return replace(change, exclude=(*change.exclude, *others))
+        return replace(change, exclude=(*change.exclude, *others, *excluded_builds(self.root, before)))
 
     def _preview_in(
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]

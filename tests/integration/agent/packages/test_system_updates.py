@@ -240,6 +240,15 @@ def test_packages_that_dnf_holds_stay_and_are_named(held_system, file, text):
 
 
 @pytest.mark.nightly
+def test_a_build_that_versionlock_excludes_is_not_installed_and_holds_no_other_build(held_system):
+    locks = held_system.root / "etc/dnf/plugins/versionlock.list"
+    locks.parent.mkdir(exist_ok=True)
+    locks.write_text("!bash-0:5.2-1.*\n!tool-0:1.9-1.*\n", encoding="utf-8")
+    held_system.update(NEW, ("bash", "tool"))
+    assert (held_system.versions["bash"], held_system.versions["tool"]) == (["5.1"], ["1.1"])
+
+
+@pytest.mark.nightly
 def test_an_update_waits_for_the_lock_of_the_package_database_and_changes_nothing(held_system):
     system = held_system
     with (system.root / "var/lib/rpm/.rpm.lock").open("w") as lock:
