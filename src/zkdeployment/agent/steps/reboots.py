@@ -97,7 +97,7 @@ class HostReboots:
             raise RebootError(
                 f"{step.title} asks for another reboot after {MAX_REBOOTS} reboots, of which"
                 f" {self.boots(step.deployment)} took place: expected that the host needs none any more; see"
-                " 'zkdeployment why' for the packages that ask for it"
+                " 'zkdeployment system' for the packages that ask for it"
             )
         part, alone = self._judge()
         record = RebootRecord(

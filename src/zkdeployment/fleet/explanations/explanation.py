@@ -11,6 +11,7 @@ from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.stop import FailureOutput
 from zkdeployment.base.values import dataclass
+from zkdeployment.fleet.views.locks import reboot_of_holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -153,7 +154,10 @@ def _explain_queue(
     if holder.host_id:
         text = f"'zkdeployment why {holder.host_id}' shows what the holder is doing"
         advice.append(ask_host(text, holder.host_id, "see what the holder is doing"))
-    if lock.is_kept and lock.work is not None:
+    reboot = reboot_of_holder(lock, snapshot)
+    if reboot is not None:  # no release is due: the host continues under the lock after its boot
+        facts.append(f"the holder {reboot}")
+    elif lock.is_kept and lock.work is not None:
         facts.append(f"the lock is kept for the holder, which has not completed {lock.work.step}")
         if holding is None:
             facts.append("the holder is not registered: the lock stays kept until that host is back")
@@ -169,7 +173,7 @@ def _explain_queue(
         facts.append(f"the holder is at {lock.work.step}")
     elif holding is not None and holding.step is not None:
         facts.append(f"the holder is at: {holding.step}")
-    if lock.kind is LockKind.ROLE and (holding is None or holding.error is not None):
+    if reboot is None and lock.kind is LockKind.ROLE and (holding is None or holding.error is not None):
         facts.append("the holder failed" if holding is not None else "the holder is not registered")
         facts.append(
             "a host keeps the lock of its role until it has succeeded"

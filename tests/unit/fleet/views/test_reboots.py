@@ -8,7 +8,7 @@ from nagiosplugin import Range
 from support.builders import make_contender, make_host, make_known_host, make_service_lock
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.inventory import absent_hosts
-from zkdeployment.base.lock import LockedWork
+from zkdeployment.base.lock import LockedWork, LockKind
 from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.explanations.explanation import Cause
@@ -78,6 +78,18 @@ def test_the_explanation_names_the_step_and_the_deadline_and_then_that_the_host_
     assert (explain(fleet(), 960).cause, explain(fleet(), 960).sentence) == (Cause.ABSENT, late)
     assert explain(fleet(reboot=replace(REBOOT, expired=True)), 960).sentence == late
     assert "start the machine" in explain(fleet(), 960).advice[0]
+
+
+@pytest.mark.parametrize("kind", [LockKind.SERVICE, LockKind.ROLE])
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_wait_for_a_host_that_reboots_advises_the_release_only_after_the_deadline(kind, expired):
+    waiting = make_host("h1", "r1", deploying="r2", step="wait for the lock")
+    snapshot = replace(fleet(reboot=replace(REBOOT, expired=expired)), hosts=(waiting,))
+    explanation = explain_host(HostSnapshot(snapshot, [replace(KEPT, kind=kind)]), "h1", now=SINCE + 60)
+    assert explanation.cause is Cause.LOCK
+    assert (f"the holder {SENTENCE}" in explanation.facts) != expired
+    assert any("is not registered" in fact for fact in explanation.facts) == expired
+    assert any("locks release" in advice for advice in explanation.advice) == expired
 
 
 def test_a_lock_that_is_kept_over_a_reboot_is_no_orphan_and_its_release_has_an_objection():
