@@ -112,6 +112,31 @@ def test_nodes_with_a_meaning_keep_their_names(path):
         check_renaming(context_of(files), path)
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "problem"),
+    [
+        ("/shop/web", "w,b", "name of a service node"),
+        ("/shop", "café", "name of a service node"),
+        ("/shop/web/notes", "café", None),
+        ("/more/deploy/web", "a=b", None),
+        ("/shop/web/deploy/host1", "00:15:C5:F4:D4:F0", None),
+        ("/shop/web/deploy/host1", "café", "is not a host id, a host name or a role"),
+    ],
+)
+def test_a_new_name_follows_the_rule_for_the_node(path, name, problem):
+    files = {
+        "main.zk": "/shop\n  /web : shop-1\n    /deploy\n      /host1\n    /notes\n"
+        "/more\n  /deploy\n    /web : shop-1\n      /deploy\n        /host2\n"
+    }
+    context = context_of(files)
+    if problem is None:
+        check_renaming(context, path, name)
+        assert context_of(renamed(files, path, name)).reviewed.errors == ()
+    else:
+        with pytest.raises(TreeError, match=problem):
+            check_renaming(context, path, name)
+
+
 DUTY = """\
 schema: zkdeployment/OnCall/v1
 metadata: {name: n}

@@ -22,6 +22,7 @@ from zkdeployment.editors.rules.tree_text import (
     references,
     service_above,
 )
+from zkdeployment.publishing.targets.compiler import target_problem
 from zkdeployment.tree.links import joined, resolve
 from zkdeployment.tree.parse import LineKind
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, parent_path
@@ -220,13 +221,22 @@ def check_renaming(context: TreeContext, path: str, name: str | None = None) -> 
         raise TreeError(f"{path} has a meaning for zkdeployment; its name cannot be changed")
     if name is None:
         return
-    is_service_path = service_above(path) == path
-    problem = name_problem(NameKind.NODE if is_service_path else NameKind.SERVICE, name)
+    problem = _name_problem(context, path, name)
     if problem is not None:
         raise TreeError(problem)
     renamed = f"{parent_path(path)}/{name}"
     if renamed in context.tree or name + SYMBOLIC_LINK in (context.tree.properties(parent_path(path)) or ()):
         raise TreeError(f"there is a node or a link {renamed}; expected a name that is free")
+
+
+def _name_problem(context: TreeContext, path: str, name: str) -> str | None:
+    """Return why a node cannot have a name, by the rule for targets, for paths of services, or for other nodes."""
+    above = service_above(path)
+    if parent_path(path) == f"{above}/deploy" and "type" in (context.tree.properties(above) or ()):
+        return target_problem(name)
+    below = (node for node in context.tree if node == path or node.startswith(f"{path}/"))
+    has_service = any("type" in (context.tree.properties(node) or ()) for node in below)
+    return name_problem(NameKind.SERVICE if has_service else NameKind.NODE, name)
 
 
 def renaming_places(context: TreeContext, path: str, texts: Mapping[str, Sequence[str]]) -> Iterator[TextPlace]:

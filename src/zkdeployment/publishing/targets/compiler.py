@@ -235,7 +235,7 @@ class _Compiler:
             return
         service = self.services[service_path]
         listed = self.targets.get(name)
-        if listed is None and (problem := _target_problem(name)):
+        if listed is None and (problem := target_problem(name)):
             self.problems.append(Problem(problem, path=path))
             return
         if self.tree.properties(path) and has_property(self.tree, path, "n"):
@@ -279,7 +279,7 @@ class _Compiler:
             system, problems = read_system(self.tree, node)
             self.problems += problems
             self.systems[node] = None if system is None else self._entry(system)
-        problem = _target_problem(name)
+        problem = target_problem(name)
         if problem is None and has_property(self.tree, path, "n"):
             problem = "n is a property of the targets of services; an operating system has no instances: remove n"
         if problem is not None:
@@ -328,7 +328,7 @@ class _Compiler:
         return self.above_types
 
 
-def _target_problem(name: str) -> str | None:
+def target_problem(name: str) -> str | None:
     """Return why a node below ``deploy`` cannot be a target, or ``None`` if it can."""
     if is_name(NameKind.HOST_ID, name) or is_name(NameKind.HOST_NAME, name) or is_name(NameKind.ROLE, name):
         return None
