@@ -238,14 +238,17 @@ def _explain_absent(
 ) -> Explanation:
     names = {name} if known is None else {name, *known.identity.target_names}
     shown = name if known is None else str(known.identity)
-    traces = [*_traces(snapshot, locks, name if known is None else known.identity.id, name, now)]
+    members = sorted(identity.name for identity in snapshot.identities if identity.role == name)
+    if known is None and members:
+        return _explain_unknown(f"{name} is a role; name one of its hosts: {listing(members, _NAMED)}.")
+    ids = {name} if known is None else {name, known.identity.id}
+    queued = [*_traces_in_locks(locks, ids, now)]
+    traces = [*_traces_in_stops(snapshot, ids, now), *queued]
     if not snapshot.targets.isdisjoint(names):
         traces.append("the published tree deploys to the host")
     if known is None and not traces:
-        return Explanation(
-            Cause.UNKNOWN,
-            f"There is no host {name}: no registered host and no target in the tree has this id or name.",
-            advice=(Advice("'zkdeployment status' lists all hosts by name and id", "fleet", "see all hosts"),),
+        return _explain_unknown(
+            f"There is no host {name}: no registered host and no target in the tree has this id or name."
         )
     reboot = None if known is None else snapshot.reboots.get(known.identity.id)
     if reboot is not None and not reboot.is_over(now):
@@ -270,9 +273,21 @@ def _explain_absent(
                 else ("start the machine: its agent then verifies the step, and hands its locks on",)
             ),
             "on the host: systemctl status zkdeployment-agent; journalctl -u zkdeployment-agent",
-            f"if the host is gone for good: remove it from the tree, then 'zkdeployment forget {name}'",
+            *(
+                ()
+                if known is None and not queued  # nothing to forget
+                else (f"if the host is gone for good: remove it from the tree, then 'zkdeployment forget {name}'",)
+            ),
             *_advice_on_kept_locks(locks, name if known is None else known.identity.id),
         ),
+    )
+
+
+def _explain_unknown(sentence: str) -> Explanation:
+    return Explanation(
+        Cause.UNKNOWN,
+        sentence,
+        advice=(Advice("'zkdeployment status' lists all hosts by name and id", "fleet", "see all hosts"),),
     )
 
 
@@ -291,14 +306,17 @@ def _advice_on_kept_locks(locks: Sequence[Lock], host_id: str) -> Iterator[str]:
             yield release_lock(lock, text, f"{text} release the lock")
 
 
-def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: str, now: float) -> Iterator[str]:
-    """Yield the traces of an absent host: its stop, its unfinished work, its place in queues for locks."""
-    ids = {host_id, name}
+def _traces_in_stops(snapshot: FleetSnapshot, ids: Collection[str], now: float) -> Iterator[str]:
+    """Yield the stops by an absent host, which has one of these ids or names."""
     for stop in snapshot.stops:
-        if stop.by is None and not ids.isdisjoint({stop.host_id, stop.host_name}):
+        if stop.by is None and (stop.host_id in ids or stop.host_name in ids):
             yield f"{stop} ({ago(stop.time, now)})"
+
+
+def _traces_in_locks(locks: Sequence[Lock], ids: Collection[str], now: float) -> Iterator[str]:
+    """Yield the unfinished work of an absent host, and its places in queues for locks."""
     for lock in locks:
-        if lock.work is not None and not ids.isdisjoint({lock.work.host_id, lock.work.host_name}):
+        if lock.work is not None and (lock.work.host_id in ids or lock.work.host_name in ids):
             yield f"the host was at {lock.work.step} {ago(lock.work.since, now)}"
         for contender in () if lock.holder is None else (lock.holder, *lock.waiting):
             if contender.host_id in ids:

@@ -321,6 +321,24 @@ def test_an_absent_host_is_explained_by_the_traces_of_its_last_deployment():
     assert explanation.to_json()["cause"] == "absent"
 
 
+@pytest.mark.parametrize("targets", [frozenset(), frozenset({"web"})])
+def test_the_name_of_a_role_is_answered_with_the_hosts_of_the_role(targets):
+    absent = (make_known_host(2, role="web"),)
+    explanation = explain(RUNNING, make_host(1, role="web"), absent=absent, name="web", targets=targets)
+    assert explanation.cause is Cause.UNKNOWN
+    assert explanation.sentence == "web is a role; name one of its hosts: app1, app2."
+    assert explanation.advice == ("'zkdeployment status' lists all hosts by name and id",)
+
+
+def test_only_a_host_with_records_is_to_be_forgotten():
+    target = explain(RUNNING, name="h9", targets=frozenset({"h9"}))
+    assert not any("forget" in advice for advice in target.advice)
+    queued = explain(RUNNING, name="h9", locks=[service(contender(1, 40), contender(9, 30))])
+    known = explain(RUNNING, name="h9", absent=(make_known_host(9),))
+    for explanation in (queued, known):
+        assert any("'zkdeployment forget h9'" in advice for advice in explanation.advice)
+
+
 def leasable(**fields):
     return make_host(1, role="ci-web", idle_role="spare", **{"version": "r2", **fields})
 
