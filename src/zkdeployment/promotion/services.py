@@ -51,6 +51,9 @@ _REPORT = 5.0
 _DRY_RUN = 120.0
 _ACT = 30.0
 
+#: Seconds that a syncer has to publish the tip of its branch.
+_PUBLICATION = 60.0
+
 #: The most bytes of an answer.
 _MOST_BYTES = 1 << 18
 
@@ -500,18 +503,23 @@ class FleetActOutcome:
 
 
 def act_everywhere(
-    client: ServiceClient, services: Mapping[str, str], act: str, reason: str
+    client: ServiceClient, services: Mapping[str, str], act: str, reason: str, *, latest: bool = False
 ) -> tuple[FleetActOutcome, ...]:
     """Perform ``stop``, ``hold`` or ``resume`` at all services at once; return the outcomes in their order.
 
-    The call takes as long as the slowest service, at most half a minute.
+    With ``latest``, which only ``resume`` takes, each syncer first publishes the tip of its branch. The call takes
+    as long as the slowest service, at most half a minute, and with ``latest`` a minute more.
     """
+    body: dict[str, object] = {"reason": reason}
+    limit = _ACT
+    if latest:
+        body |= {"latest": True, "timeout": _PUBLICATION}
+        limit += _PUBLICATION
     outcomes: dict[str, FleetActOutcome] = {}
 
     def perform(fleet: str, url: str) -> None:
         try:
-            body = {"reason": reason}
-            answer = client.request("POST", FleetService(fleet, url), f"/api/v1/{act}", _ACT, body=body)
+            answer = client.request("POST", FleetService(fleet, url), f"/api/v1/{act}", limit, body=body)
             problem = "" if answer.status == 200 else str(_unexpected(url, answer))
         except ZkdeploymentError as error:
             problem = str(error)

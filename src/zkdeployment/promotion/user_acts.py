@@ -47,7 +47,7 @@ class DirectedPromotion:
 
 @dataclass(frozen=True, slots=True)
 class ResumedPromotion(DirectedPromotion):
-    """A directive to resume a promotion; ``stopped`` names the fleets at ALL STOP, which stay stopped."""
+    """A directive to resume a promotion; ``stopped`` names the stopped fleets, which stay stopped."""
 
     stopped: str = ""
 
@@ -59,7 +59,7 @@ def _reading(visit: Visit) -> PromotionReading:
 
 
 def _stopped(found: PromotionRecords, now: float) -> str:
-    """Return a sentence on the fleets at ALL STOP that take part in promotions."""
+    """Return a sentence on the stopped fleets that take part in promotions."""
     return describe_stopped(with_orders(found.standings.values(), found.orders, now))
 
 

@@ -531,3 +531,12 @@ def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach
     assert "the key of gone would cross the network unencrypted" in outcomes[2].problem
     method, path, _, body = stopped.seen[0]
     assert (method, path, json.loads(body)) == ("POST", "/api/v1/hold", {"reason": "a storm"})
+
+
+def test_fleets_that_resume_at_their_tips_have_time_to_publish_them(tokens, monkeypatch):
+    monkeypatch.setattr(services, "_ACT", 0.0)  # so that only the time for the publication remains
+    service = Service({"by": "anna"})
+    with service.running() as url:
+        outcomes = act_everywhere(ServiceClient(tokens), {"eu-1": url}, "resume", "rolled back", latest=True)
+    assert outcomes == (FleetActOutcome("eu-1"),)
+    assert json.loads(service.seen[0][3]) == {"reason": "rolled back", "latest": True, "timeout": 60.0}

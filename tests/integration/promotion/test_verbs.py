@@ -83,7 +83,7 @@ def test_fleets_are_shown_the_worst_first(run, fleets):
     assert status["fleets"][0]["service"] == f"{fleets.url}/us-2"
 
 
-def test_a_resumed_promotion_names_the_fleets_that_are_at_all_stop(run, fleets):
+def test_a_resumed_promotion_names_the_stopped_fleets(run, fleets):
     commit = fleets.push(CANARY, MANUAL)
     with fleets.promoter() as running:
         running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
@@ -94,7 +94,17 @@ def test_a_resumed_promotion_names_the_fleets_that_are_at_all_stop(run, fleets):
         running.until(lambda: fleets.promotion.paused, "the promotion is paused")
         code, out, err = run("promote", "resume")
     assert (code, out) == (0, "resumed promotion 1-1\n")
-    assert "at ALL STOP, so that hosts there start nothing: us-1" in err
+    assert err.startswith("stopped, so that hosts there start nothing: us-1")
+    assert (
+        "'zkdeployment resume --latest' in the fleet, or 'zkdeployment fleets resume --latest', ends that" in err
+    )
+
+
+def test_fleets_resume_at_the_tips_of_their_branches(run, fleets):
+    fleets.push(CANARY, REST)
+    code, out, _ = run("fleets", "resume", "--latest", "--reason", "rolled back")
+    assert (code, out) == (0, "eu-1: resumed\nus-1: resumed\nus-2: resumed\n")
+    assert fleets.performed == [(name, "resume --latest", "rolled back") for name in ("eu-1", "us-1", "us-2")]
 
 
 def test_why_explains_what_a_fleet_waits_for(run, fleets):

@@ -81,7 +81,7 @@ class StagedFleets:
     tokens: Path
     fleets: dict[str, StagedFleet] = field(default_factory=dict)
     promoters: int = 0
-    #: The acts that the services performed: fleet, act and reason.
+    #: The acts that the services performed: fleet, act with its option, and reason.
     performed: list[tuple[str, str, str]] = field(default_factory=list)
 
     def branch(self, name: str) -> str:
@@ -300,7 +300,8 @@ def staged_fleets(directory: Path, connection: str, session: Session, *names: st
             if fleets.fleets[name].is_away:
                 self.answer(503, {"detail": "ZooKeeper is away"})
             else:
-                fleets.performed.append((name, place.removeprefix("api/v1/"), content["reason"]))
+                act = place.removeprefix("api/v1/") + " --latest" * content.get("latest", False)
+                fleets.performed.append((name, act, content["reason"]))
                 fleets.performed.sort()
                 self.answer(200, {})
 

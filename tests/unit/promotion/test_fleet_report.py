@@ -13,7 +13,8 @@ from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.promotion.api import fleet_report
-from zkdeployment.promotion.records import FleetReport, FleetState
+from zkdeployment.promotion.records import FleetReport, FleetStanding, FleetState
+from zkdeployment.promotion.views.fleets import describe_stopped
 from zkdeployment.publishing.records import Refusal
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -106,5 +107,7 @@ def test_a_rollout_that_ended_without_some_hosts_never_converges():
     found = fleet_report(status, snapshot)
     assert (found.state, found.problem) == (FleetState.STOPPED, status.rollout)
     assert found.problem.startswith(f"rollout {rollout.id}: ")
+    standing = FleetStanding("eu-1", found.state)
+    assert describe_stopped([standing]).startswith("stopped, so that hosts there start nothing: eu-1; 'zkdeploy")
     under_way = replace(snapshot, rollout=active_rollout(begun_rollout()))
     assert fleet_report(fleet_status(under_way), under_way).state is FleetState.ROLLING_OUT

@@ -136,7 +136,7 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
     @command.command(name=act, help=text)
     @reason_option(required=False)
     @zookeeper_options
-    def verb(connection: Servers, reason: str) -> None:
+    def verb(connection: Servers, reason: str, *, latest: bool = False) -> None:
         from zkdeployment.promotion.services import ServiceClient, act_everywhere  # noqa: PLC0415  others need none
 
         settings = configured_promotion(click.get_current_context().params["config"])
@@ -148,7 +148,8 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
             )
         services = _services(settings, connection)
         failed = 0
-        for outcome in act_everywhere(ServiceClient(tokens, settings.ca), services, act, reason or NO_REASON):
+        client = ServiceClient(tokens, settings.ca)
+        for outcome in act_everywhere(client, services, act, reason or NO_REASON, latest=latest):
             failed += bool(outcome.problem)
             echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
         if failed:
@@ -194,8 +195,19 @@ hold = _everywhere(
     "Hold all fleets until the next publication of each.\n\n"
     + _COMMON.format(act="hold", reason="the network is being repaired"),
 )
-resume = _everywhere(
-    "resume",
-    "resumed",
-    "End the stops or holds of all fleets.\n\n" + _COMMON.format(act="resume", reason="it was a false alarm"),
+resume = click.option(
+    "--latest", is_flag=True, help="Request that each syncer first publishes the tip of its branch."
+)(
+    _everywhere(
+        "resume",
+        "resumed",
+        """End the stops or holds of all fleets.
+
+Without --latest, hosts continue with the revision that their fleet had published when it was stopped. After a
+rollback, use --latest as soon as the branches have it.
+
+"""
+        + _COMMON.format(act="resume", reason="it was a false alarm")
+        + "  zkdeployment fleets resume --latest --reason 'rolled back'\n",
+    )
 )

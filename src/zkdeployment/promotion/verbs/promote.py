@@ -159,7 +159,7 @@ def pause() -> None:
 def resume() -> None:
     """Continue a paused promotion, or promote the revision of a failed promotion again.
 
-    Fleets at ALL STOP are named: they stay stopped.
+    Stopped fleets are named: they stay stopped.
 
     \b
     Example:

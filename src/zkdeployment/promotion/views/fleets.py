@@ -162,14 +162,14 @@ def _explanation(
 
 
 def describe_stopped(fleets: Iterable[FleetStanding]) -> str:
-    """Return a sentence on the fleets at ALL STOP, which a resumed promotion does not resume; else empty."""
+    """Return a sentence on the stopped fleets, which a resumed promotion does not resume; else empty."""
     stopped = (fleet for fleet in fleets if fleet.state is FleetState.STOPPED and fleet.withheld is None)
     names = sorted(f"{fleet.name}{f' (by {fleet.by})' if fleet.by else ''}" for fleet in stopped)
     if not names:
         return ""
     return (
-        f"at ALL STOP, so that hosts there start nothing: {listing(names, _NAMED)}; 'zkdeployment resume' in the"
-        " fleet, or 'zkdeployment fleets resume', ends that"
+        f"stopped, so that hosts there start nothing: {listing(names, _NAMED)}; 'zkdeployment resume --latest' in"
+        " the fleet, or 'zkdeployment fleets resume --latest', ends that"
     )
 
 
