@@ -195,6 +195,26 @@ def test_a_release_that_fails_leaves_no_files(checkout, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_build_uses_the_environment_of_the_checkout_only_if_it_can_build_the_manual(
+    checkout, tmp_path, is_complete
+):
+    python, pip, seen = tmp_path / "bin/python", tmp_path / "pip", tmp_path / "seen"
+    python.parent.mkdir()
+    for program, text in (
+        (python, f"exit {0 if is_complete else 1}"),
+        (pip, f"ls -d .venv > {seen}; exit 1"),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    shared = checkout.directory / ".venv"
+    shared.unlink(missing_ok=True)
+    shared.symlink_to(tmp_path)
+    checkout.release("--build", "HEAD", tmp_path / "archives", PIP=pip)
+    shared.unlink()
+    assert seen.read_text() == (".venv\n" if is_complete else "")
+
+
 def test_a_checkout_with_changes_is_not_released(checkout):
     (checkout.directory / "forgotten").write_text("")
     done = checkout.release("9.0.0")
