@@ -33,14 +33,13 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     HostStatus,
-    WaitVerdict,
     describe_down,
     describe_late_syncer,
     fleet_status,
     most_important_hosts,
     status_changes,
-    wait_verdict,
 )
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 from zkdeployment.publishing.rules.convergence import describe_unserved
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.cli.verbs import status
-from zkdeployment.fleet.views.status import WaitVerdict, wait_verdict
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications

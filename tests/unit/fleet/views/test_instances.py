@@ -22,13 +22,8 @@ from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.instances import ServicesSnapshot
 from zkdeployment.fleet.views.services import services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import (
-    WaitVerdict,
-    fleet_status,
-    status_changes,
-    undecided_hosts,
-    wait_verdict,
-)
+from zkdeployment.fleet.views.status import fleet_status, status_changes, undecided_hosts
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 from zkdeployment.service.views.fleet import Tone, deployment_verdict, fleet_problems
 
 NOW = 100_000.0

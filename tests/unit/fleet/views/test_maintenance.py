@@ -22,7 +22,8 @@ from zkdeployment.fleet.views.instances import ServicesSnapshot
 from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
 from zkdeployment.fleet.views.services import InstanceState, services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import HostState, WaitVerdict, fleet_status, wait_verdict
+from zkdeployment.fleet.views.status import HostState, fleet_status
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, has_unfinished_hosts, is_converged
 
 NOW = 1_800_000_000.0

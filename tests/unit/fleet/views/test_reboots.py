@@ -18,7 +18,8 @@ from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.locks import by_urgency, lock_views, plan_release
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import HostState, WaitVerdict, fleet_status, status_changes, wait_verdict
+from zkdeployment.fleet.views.status import HostState, fleet_status, status_changes
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 
 LIMITS = HealthLimits(Range("15"), Range("30"))
 SINCE = 1_790_589_720.0  # 10:02 UTC

@@ -21,8 +21,9 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Origin, Published
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import HostState, WaitVerdict, wait_verdict
+from zkdeployment.fleet.views.status import HostState
 from zkdeployment.fleet.views.status import fleet_status as judge
+from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
 from zkdeployment.publishing.records import PublicationRecord, Refusal
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, describe_unserved, is_converged
 from zkdeployment.strategies.state import Ending
