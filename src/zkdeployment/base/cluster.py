@@ -303,7 +303,7 @@ _WITHOUT_RETRY: Mapping[ClusterState, str] = {
     ClusterState.IMPORTING: "hosts try again by themselves when the publication is complete",
     ClusterState.RUNNING: (
         "hosts try again by themselves; for a host that a rollout excludes, 'zkdeployment resume --latest' begins"
-        " another rollout"
+        " another rollout when the running one is over"
     ),
 }
 

@@ -419,10 +419,23 @@ def _with_reports_of_phase(state: RolloutState) -> RolloutState:
     active = state.active_phase
     if active is None or not active.reports:
         return state
-    errors = {host: brief(report.error) for host, report in active.reports.items() if report.error is not None}
+    errors = _reported_errors(active)
     reached = dict.fromkeys(active.reports, PHASE_RULES[active.task.phase].reached)
     hosts = {**state.rollout.hosts, **reached, **dict.fromkeys(errors, HostProgress.FAILURE)}
-    return replace(state, rollout=replace(state.rollout, hosts=hosts), errors={**state.errors, **errors})
+    return replace(state, rollout=replace(state.rollout, hosts=hosts), errors=failures(state))
+
+
+def failures(state: RolloutState) -> Mapping[str, str]:
+    """Return the errors of all hosts that failed, by host id, including those that the phase under way reported.
+
+    The errors of the rollout include the errors of a phase only after its verdict.
+    """
+    active = state.active_phase
+    return state.errors if active is None else {**state.errors, **_reported_errors(active)}
+
+
+def _reported_errors(active: ActivePhase) -> dict[str, str]:
+    return {host: brief(report.error) for host, report in active.reports.items() if report.error is not None}
 
 
 def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> RolloutState:

@@ -17,7 +17,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.strategies.analysis_views import MetricStatus, metric_statuses, summarize_metrics
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.progress import has_failed, takes_late_joiners
+from zkdeployment.strategies.progress import failures, has_failed, takes_late_joiners
 from zkdeployment.strategies.state import ActivePhase, Directive, Ending, RolloutState
 from zkdeployment.strategies.state_machine import (
     GroupVerdict,
@@ -479,7 +479,7 @@ def rollout_status(
     ``led`` means that a coordinator runs, ``governed`` that hosts deploy the rollout's revision under its strategy
     at present. ``known`` are the facts of all known hosts by id; selectors that match none of them are warnings.
     """
-    due = governed and is_attempt_due(state)
+    due, errors = governed and is_attempt_due(state), failures(state)
     attempt = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""
     return RolloutStatus(
         id=state.id,
@@ -493,8 +493,8 @@ def rollout_status(
         led=led,
         due=due,
         ended=state.ended,
-        errors=state.errors,
-        hosts=state.rollout.hosts,
+        errors=errors,
+        hosts={**state.rollout.hosts, **dict.fromkeys(errors, HostProgress.FAILURE)},
         acts=tuple(str(taken.act) for taken in state.acts),
         warnings=() if known is None else unmatched_selectors(state.rollout.strategy, known),
     )

@@ -160,7 +160,11 @@ def test_every_event_ends_a_retry(event):
 @pytest.mark.parametrize(
     ("cluster", "revision", "message"),
     [
-        (Cluster("r1"), "r1", "the fleet is running, and .*: hosts try again by themselves"),
+        (
+            Cluster("r1"),
+            "r1",
+            "the fleet is running, and .*: hosts try again by themselves.* when the running one",
+        ),
         (Cluster("r1", importing="r2"), "r2", "the fleet is importing, and .* when the publication is complete"),
         (Cluster(False), "r1", "the fleet is held, and .*: 'zkdeployment resume' ends the hold"),
         (Cluster(None), None, "no revision is wholly published"),

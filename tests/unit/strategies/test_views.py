@@ -197,6 +197,13 @@ def test_programs_get_the_counts_of_hosts():
     }
 
 
+def test_a_failure_that_the_phase_under_way_reported_counts_before_its_verdict():
+    state = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), failed=["ctl2"])
+    body = show(state).to_json()
+    assert body["errors"] == {"ctl2": "boom"}
+    assert body["counts"]["failure"] == 1
+
+
 def test_the_report_stays_short_after_many_failures():
     hosts = plain_hosts(f"h{number:04}" for number in range(1000))
     groups = [replace(group(f"g{number}", percent_successful=100)) for number in range(500)]

@@ -37,6 +37,7 @@ from zkdeployment.fleet.views.snapshot import (
     stops_in_force,
 )
 from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.strategies.progress import failures
 from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
@@ -510,7 +511,6 @@ def _others(number: int) -> str:
 _NAMED_BUSY = 5
 
 _SHOW = Advice("'zkdeployment rollout show' shows all groups", "rollout", "see all groups")
-_RETRY = "push a fix; or begin a new rollout of the branch's tip with 'zkdeployment resume --latest'"
 _RESUME = Advice("'zkdeployment rollout resume' continues the rollout", "rollout-resume", "continue the rollout")
 
 
@@ -533,8 +533,8 @@ def _explain_missing_grant(reading: HostSnapshot, identity: Identity, now: float
                 "to add the host to a group: change the host's facts in its configuration, or a group's selector",
             ),
         )
-    if identity.id in state.errors:
-        return _explain_failed_attempt(state, identity, state.errors[identity.id], reading.output)
+    if (error := failures(state).get(identity.id)) is not None:
+        return _explain_failed_attempt(state, identity, error, reading.output)
     if state.ended is not None:
         return _explain_ended(state, identity, groups)
     return _explain_turn(state, identity, groups, now)
@@ -545,7 +545,7 @@ def _explain_rollout_failure(
 ) -> Explanation | None:
     """Explain a host's failure that did not stop the fleet; ``None`` for failures outside of a rollout."""
     state = snapshot.rollout
-    if not snapshot.governed or state is None or is_attempt_due(state) or identity.id not in state.errors:
+    if not snapshot.governed or state is None or is_attempt_due(state) or identity.id not in failures(state):
         return None
     return _explain_failed_attempt(state, identity, error, output)
 
@@ -579,7 +579,7 @@ def _explain_failed_attempt(
             *_end(state),
             "the failure counts in the group's success criteria; it does not stop other hosts",
         ),
-        (f"on the host: the output is {output_place(output)}", _RETRY, _SHOW),
+        (f"on the host: the output is {output_place(output)}", _retry(state), _SHOW),
     )
 
 
@@ -590,9 +590,16 @@ def _explain_ended(state: RolloutState, identity: Identity, groups: list[Group])
         return _explanation(
             f"{identity} was left out of the rollout: its group {failed[0].name} failed ({reason}).",
             _end(state),
-            (_RETRY,),
+            (_retry(state),),
         )
     return _explain_late_joiner(state, identity, groups)
+
+
+def _retry(state: RolloutState) -> str:
+    """Return the advice for hosts that a rollout excludes: a publication does not replace a rollout under way."""
+    if state.ended is None:
+        return "push a fix; or, when the rollout is over, 'zkdeployment resume --latest' begins another one"
+    return "push a fix; or begin a new rollout of the branch's tip with 'zkdeployment resume --latest'"
 
 
 def _end(state: RolloutState) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from zkdeployment.strategies.strategy import Pace, ParallelLimit
 
 NOW = BEGUN + 100
 SHOW = "'zkdeployment rollout show' shows all groups"
+LATER = "push a fix; or, when the rollout is over, 'zkdeployment resume --latest' begins another one"
 RETRY = "push a fix; or begin a new rollout of the branch's tip with 'zkdeployment resume --latest'"
 
 
@@ -145,7 +146,19 @@ def test_a_failed_host_is_not_retried_and_a_resume_is_not_advised_while_nothing_
         "two1.example.com (two1) failed, and this rollout does not retry the host: deploy /shop 1: exit status 1"
     )
     assert ("the rollout is over: success with failures" in explanation.facts) == ended
-    assert explanation.advice == ("on the host: the output is under /var/log/zkdeployment", RETRY, SHOW)
+    assert explanation.advice == (
+        "on the host: the output is under /var/log/zkdeployment",
+        RETRY if ended else LATER,
+        SHOW,
+    )
+
+
+@pytest.mark.parametrize("error", [None, "boom"])
+def test_a_failure_in_the_phase_under_way_is_one_that_the_rollout_tolerates(error):
+    state = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), failed=["ctl2"])
+    explanation = explain("ctl2", state, error=error)
+    assert explanation.sentence == "ctl2.example.com (ctl2) failed, and this rollout does not retry the host: boom"
+    assert explanation.advice[1:] == (LATER, SHOW)
 
 
 def test_a_failure_outside_of_the_rollout_is_explained_as_without_a_strategy():
