@@ -84,12 +84,13 @@ def _verdict(
     if status.refusal is not None:
         problem = f"the syncer refuses {short(status.refusal.revision)}: {'; '.join(status.refusal.problems)}"
         return FleetState.REFUSED, status.refusal.time, "", problem
+    stopped = [str(stop) for stop in status.group_stops]  # hosts that lack their services count as converged
     if status.converged or is_empty:
         times = [time for time in (fleet.changed, *(host.since for host in converged)) if time is not None]
-        return FleetState.CONVERGED, max(times, default=None), "", ""
+        return FleetState.CONVERGED, max(times, default=None), "", _first_of(stopped)
     failed = [host for host in status.hosts if host.state is HostState.FAILED]
     failing = [f"the {failure.daemon} fails: {failure.message}" for failure in status.failures]
-    problems = [*(f"{host.name} failed: {host.error}" for host in failed), *failing]
+    problems = [*(f"{host.name} failed: {host.error}" for host in failed), *stopped, *failing]
     return FleetState.ROLLING_OUT, fleet.changed, "", _first_of(problems)
 
 

@@ -8,7 +8,7 @@ from support.strategies import active_rollout, begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.stop import Stop
+from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
@@ -53,6 +53,12 @@ def test_a_daemon_that_fails_is_a_problem():
     failure = DaemonFailure("syncer", "sync1 (7)", "unexpected KeyError: 1; see the log", 3.0)
     found = report(Cluster(REVISION), host("h1", version=OLD), failures=(failure,))
     assert found.problem == "the syncer fails: unexpected KeyError: 1; see the log"
+
+
+def test_a_stopped_group_is_a_problem_of_a_fleet_that_converged():
+    found = report(Cluster(REVISION), host("h1"), group_stops=(GroupStop("p1/store/v1/shop", 7, FAILURE),))
+    assert found.state is FleetState.CONVERGED
+    assert found.problem == f"group p1/store/v1/shop is stopped: {FAILURE}"
 
 
 @pytest.mark.parametrize(

@@ -23,27 +23,25 @@ from zkdeployment.cli.options import SECONDS, configured, emit, output_option, z
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.inventory import InventorySettings
-from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.ansible_inventory import InventoryNames, ansible_inventory
 from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE, Column
-from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
-from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
+from zkdeployment.fleet.views.requests import describe_unknown, describe_wanted
+from zkdeployment.fleet.views.snapshot import describe_stops
 from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     HostStatus,
-    describe_down,
     describe_late_syncer,
+    describe_problems,
     fleet_status,
     most_important_hosts,
     status_changes,
 )
 from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
-from zkdeployment.publishing.rules.convergence import describe_unserved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.text import Text
 
@@ -65,18 +63,14 @@ COLOURS = {
 
 def render_table(status: FleetStatus) -> RenderableType:
     """Return a table of the hosts, a line for each error, and the summary."""
+    now = time.time()
     reasons = " ".join(stop.reason for stop in status.stops)
-    stops = describe_stops(status.stops, time.time())
+    stops = describe_stops(status.stops, now)
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
-    requests = [] if status.request is None else [describe_request(status.request, time.time())]
-    requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
-    requests += [*describe_group_stops(status.group_stops, time.time()), *describe_unserved(status.unserved)]
-    requests += describe_down(status)
-    requests += [describe_failure(failure, time.time()) for failure in status.failures]
-    lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
+    lines = (styled(line, style="red") for line in (*stops, *errors, *describe_problems(status, now)))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
     rollout += [] if status.rollout is None else [styled(status.rollout)]
-    rollout += [styled(describe_decision(each, time.time()), style="yellow") for each in status.decisions]
+    rollout += [styled(describe_decision(each, now), style="yellow") for each in status.decisions]
     # Long cells are shortened, so that each host takes one line.
     hosts = ResponsiveTable(
         [column.heading for column in ON_TERMINAL],
@@ -85,8 +79,8 @@ def render_table(status: FleetStatus) -> RenderableType:
         dispensable=[column.heading for column in ON_TERMINAL if column.dispensable],
         cut=True,
     )
-    wanted = [styled(sentence) for sentence in _wanted(status, time.time())]
-    late = [styled(sentence, style="yellow") for sentence in describe_late_syncer(status, time.time())]
+    wanted = [styled(sentence) for sentence in _wanted(status, now)]
+    late = [styled(sentence, style="yellow") for sentence in describe_late_syncer(status, now)]
     return Group(hosts, *lines, *rollout, *wanted, styled(status.summary), *late)
 
 
@@ -105,7 +99,7 @@ _IDLE = 5.0
 
 #: Lines besides the hosts: the summary, the counts of omitted hosts, the cursor.
 _FRAME = 3
-_MOST_STOPS = 5
+_MOST_STOPS = _MOST_PROBLEMS = 5
 
 #: The least width for bars and ages, and the widths of columns.
 _WIDE = 70
@@ -124,7 +118,10 @@ def watch_fleet(look: Callable[[], FleetStatus], changed: threading.Event, timeo
     def draw(status: FleetStatus, problem: str) -> RenderableType:
         return render_screen(status, console.height, console.width, time.time(), problem)
 
-    with contextlib.suppress(KeyboardInterrupt), live_display(console, status_changes, draw) as show:
+    def changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
+        return status_changes(before, after, time.time())
+
+    with contextlib.suppress(KeyboardInterrupt), live_display(console, changes, draw) as show:
         status = look()
         while True:
             show(status, "")
@@ -144,13 +141,11 @@ def watch_fleet(look: Callable[[], FleetStatus], changed: threading.Event, timeo
 
 
 def render_screen(status: FleetStatus, height: int, width: int, now: float, problem: str = "") -> RenderableType:
-    """Return a fleet in ``height`` lines of ``width``: the stops, the most important hosts, the summary."""
+    """Return a fleet in ``height`` lines of ``width``: stops, problems, the most important hosts, the summary."""
     lines = [_line(reason, "red") for reason in describe_stops(status.stops, now)[:_MOST_STOPS]]
     if problem:
         lines.insert(0, _line(problem, "red"))
-    if status.request is not None:
-        lines.append(_line(describe_request(status.request, now), "red"))
-    lines += [_line(sentence, "red") for sentence in (*describe_unserved(status.unserved), *describe_down(status))]
+    lines += [_line(sentence, "red") for sentence in describe_problems(status, now)[:_MOST_PROBLEMS]]
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]

@@ -16,7 +16,7 @@ from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted
 from zkdeployment.base.values import dataclass
-from zkdeployment.fleet.daemon_failures import DaemonFailure
+from zkdeployment.fleet.daemon_failures import DaemonFailure, describe_failure
 from zkdeployment.fleet.views.instances import (
     NO_SERVICES,
     NONE_DOWN,
@@ -25,10 +25,30 @@ from zkdeployment.fleet.views.instances import (
     ServicesSnapshot,
     total_down,
 )
-from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
-from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, FleetSnapshot, describe_retry, stops_in_force
+from zkdeployment.fleet.views.requests import (
+    RequestView,
+    WantedPublication,
+    describe_refusal,
+    describe_request,
+    describe_silence,
+    request_body,
+)
+from zkdeployment.fleet.views.snapshot import (
+    NO_HOSTS,
+    UNAFFECTED,
+    FleetSnapshot,
+    describe_group_stops,
+    describe_retry,
+    stops_in_force,
+)
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
-from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded, unserved
+from zkdeployment.publishing.rules.convergence import (
+    behind,
+    describe_unserved,
+    is_completed,
+    is_excluded,
+    unserved,
+)
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
     RolloutProgressState,
@@ -584,10 +604,22 @@ def most_important_hosts(status: FleetStatus, room: int) -> tuple[tuple[HostStat
     return tuple(ranked[:room]), f"and {counts}" if counts else ""
 
 
-def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
-    """Yield a line for each change of a status: stops, hosts by name, decisions, the rollout, the summary.
+def describe_problems(status: FleetStatus, now: float) -> list[str]:
+    """Return a sentence for each problem but the stops of the fleet and the errors of hosts, at ``now``."""
+    return [
+        *([] if status.request is None else [describe_request(status.request, now)]),
+        *([] if status.refusal is None else [describe_refusal(status.refusal, now)]),
+        *describe_group_stops(status.group_stops, now),
+        *describe_unserved(status.unserved),
+        *describe_down(status),
+        *(describe_failure(failure, now) for failure in status.failures),
+    ]
 
-    Without ``before``, everything but the converged hosts counts as changed.
+
+def status_changes(before: FleetStatus | None, after: FleetStatus, now: float) -> Iterator[str]:
+    """Yield a line for each change of a status: stops, hosts by name, decisions, the rollout, problems, a summary.
+
+    Without ``before``, everything but the converged hosts counts as changed. ``now`` is in epoch seconds.
     """
     stops = () if before is None else before.stops
     yield from (str(stop) for stop in after.stops if stop not in stops)
@@ -605,8 +637,8 @@ def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[s
     yield from (str(decision) for decision in after.feature_decisions if decision not in due)
     if after.rollout is not None and (before is None or before.rollout != after.rollout):
         yield after.rollout
-    if before is None or before.down != after.down:
-        yield from describe_down(after)
+    known = [] if before is None else describe_problems(before, now)  # at the same time, as ages are no changes
+    yield from (problem for problem in describe_problems(after, now) if problem not in known)
     if before is None or before.summary != after.summary:
         yield after.summary
 

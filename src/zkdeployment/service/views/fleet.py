@@ -347,11 +347,21 @@ def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> floa
 def _unfinished(
     snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
 ) -> tuple[Tone, str, str, str, float] | None:
-    """Return the push or the decision for which a fleet with the wanted revision waits, and a time with its word.
+    """Return what a fleet with the wanted revision lacks or waits for, and a time with its word.
 
     The word names what happened at the time.
     """
-    return _unpublished(snapshot, status, syncer, now) or _undecided(status)
+    return _stopped(status) or _unpublished(snapshot, status, syncer, now) or _undecided(status)
+
+
+def _stopped(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:
+    """Return the stops of groups, which hosts with the wanted revision may lack, and the first time as above."""
+    stops = status.group_stops
+    if not stops:
+        return None
+    headline = f"{len(stops)} groups are stopped" if len(stops) > 1 else f"Group {stops[0].group} is stopped"
+    sentence = _sentence([listing([str(each) for each in stops], _NAMED)])
+    return Tone.BAD, headline, sentence, "began", min(each.stop.time for each in stops)
 
 
 def _undecided(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:

@@ -167,7 +167,7 @@ def test_each_view_of_the_fleet_says_which_instances_are_down_although_the_revis
     snapshot = fleet(H1, H2)
     good, status = fleet_status(snapshot), fleet_status(snapshot, services=DOWN)
     assert (status.converged, wait_verdict(status)) == (True, WaitVerdict.REACHED)
-    assert [*status_changes(good, status)] == [SENTENCE]
+    assert [*status_changes(good, status, NOW)] == [SENTENCE]
     for view in (render_table(status), render_screen(status, 20, 120, NOW)):
         text = io.StringIO()
         Console(file=text, width=120).print(view)

@@ -51,7 +51,7 @@ def test_an_absent_host_with_a_record_is_rebooting_and_awaited():
         WaitVerdict.WAITING,
         WaitVerdict.WAITING,
     )
-    assert f"app7: {SENTENCE}" in list(status_changes(None, status))
+    assert f"app7: {SENTENCE}" in list(status_changes(None, status, SINCE))
     bodies = {body["id"]: body.get("reboot", {}) for body in status.to_json()["hosts"]}
     assert (bodies["h1"], bodies["h7"]["deadline"]) == ({}, REBOOT.deadline)
 

@@ -17,11 +17,12 @@ from support.strategies import (
 )
 from zkdeployment.base.act import Act, Decision, DecisionForm
 from zkdeployment.base.cluster import Cluster, Retry
-from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import CommitSummary, PublicationRequest, Refusal, SyncerReport
 from zkdeployment.service.views.fleet import Tone, fleet_verdict
+from zkdeployment.service.views.frame import moment
 from zkdeployment.strategies.strategy import Pace
 
 NOW = 10_000.0
@@ -131,6 +132,20 @@ def test_a_service_without_a_host_is_never_good():
 
     assert (found.tone, found.headline) == (Tone.HALTED, "1 target without a host")
     assert found.sentence == "No host runs what the tree deploys to h3. All 2 hosts have the wanted revision."
+
+
+def test_a_fleet_with_a_stopped_group_is_bad_although_all_hosts_have_the_revision():
+    stop = GroupStop("p1/store/v1/shop", 7, FAILURE)
+    found = verdict(Cluster("r2"), host("h1"), host("h2"), group_stops=(stop,))
+
+    assert (found.tone, found.headline) == (Tone.BAD, "Group p1/store/v1/shop is stopped")
+    assert found.sentence == (
+        "Group p1/store/v1/shop is stopped: h1.example.com (h1) failed at deploy /shop/web 0 of r2: exit status 1."
+        " All 2 hosts have the wanted revision."
+    )
+    assert (found.change, found.since) == ("began", moment(9_990.0, NOW))
+    two = verdict(Cluster("r2"), host("h1"), group_stops=(stop, replace(stop, group="p1/store/v1/bank")))
+    assert (two.tone, two.headline) == (Tone.BAD, "2 groups are stopped")
 
 
 def test_hosts_that_deploy_and_hosts_that_wait_are_counted():
