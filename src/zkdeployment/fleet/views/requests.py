@@ -75,7 +75,13 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
         strategy=snapshot.strategy if snapshot.governed else None,
         ordered=cluster.revision,
     )
-    known = PublicationSnapshot(cluster, published, hosts=snapshot.hosts, rollout=snapshot.rollout)
+    known = PublicationSnapshot(
+        cluster,
+        published,
+        hosts=snapshot.hosts,
+        rollout=snapshot.rollout,
+        maintenance=frozenset(snapshot.maintenance),
+    )
     if not is_converged(known):
         yield refusal(known, commit)
 

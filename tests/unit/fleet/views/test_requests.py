@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.stop import Stop
@@ -39,6 +40,12 @@ def test_a_stop_and_hosts_that_are_behind_are_obstacles_to_a_commit():
     ]
     (behind,) = publication_obstacles(FleetSnapshot(Cluster("r2"), published="r2", hosts=hosts("r2", "r1")), "c")
     assert behind.startswith("not converged, so c is not published: expected version r2, but h1 (h1) has r1")
+
+
+def test_a_host_in_maintenance_is_no_obstacle_to_a_commit():
+    maintenance = {"h1": Maintenance("h1", "ann@ops", "its disk is replaced", 1.0)}
+    fleet = FleetSnapshot(Cluster("r2"), published="r2", hosts=hosts("r2", "r1"), maintenance=maintenance)
+    assert [*publication_obstacles(fleet, "c")] == []
 
 
 def test_converged_held_and_new_fleets_have_no_obstacles_to_a_commit():
