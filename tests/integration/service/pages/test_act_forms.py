@@ -24,7 +24,7 @@ from support.web.forms import follow, form_of, submit
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Retry
 from zkdeployment.base.daemon.control import Control
-from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.deployment import DeploymentFailure, HostResult
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory
@@ -189,7 +189,8 @@ def test_the_page_of_a_failed_host_offers_the_end_of_the_stop_and_the_rollback(s
     done = HostResult("w0", "w0", 1.0, 2.0)
     for version, revision in zip(("1.2", "1.3"), stage.revisions, strict=True):
         stage.fleet.publish(revision, TREE.format(version), subject=f"Web {version}", results=[done])
-    stage.fleet.register(replace(make_host("w0", stage.revisions[0], "web"), error="exit status 1"))
+    failure = DeploymentFailure(2, "deploy /shop/front 0")
+    stage.fleet.register(make_host("w0", stage.revisions[0], "web", error="exit status 1", failed=failure))
     stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "broken"}, back="/")
     page = "/hosts/w0"
     wait_until(lambda: "Roll back to" in stage.browser.get(page).text, "the page shows the failure")
