@@ -37,9 +37,11 @@ from zkdeployment.fleet.views.snapshot import (
     stops_in_force,
 )
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.strategies.progress import failures
+from zkdeployment.publishing.rules.convergence import is_excluded
+from zkdeployment.strategies.progress import failures, takes_late_joiners
 from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
+from zkdeployment.strategies.strategy import members
 from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
@@ -213,7 +215,7 @@ def _explain_registered(reading: HostSnapshot, host: Host, now: float) -> Explan
     return (
         explain_wait_for_lock(snapshot, locks, host, now)
         or explain_wait_for_service(snapshot, host, now)
-        or (_explain_following(host) if host.is_leasable else _explain_missing_grant(reading, host.identity, now))
+        or (_explain_following(host) if host.is_leasable else _explain_missing_grant(reading, host, now))
         or _explain_progress(snapshot, host, now)
     )
 
@@ -514,18 +516,19 @@ _SHOW = Advice("'zkdeployment rollout show' shows all groups", "rollout", "see a
 _RESUME = Advice("'zkdeployment rollout resume' continues the rollout", "rollout-resume", "continue the rollout")
 
 
-def _explain_missing_grant(reading: HostSnapshot, identity: Identity, now: float) -> Explanation | None:
+def _explain_missing_grant(reading: HostSnapshot, host: Host, now: float) -> Explanation | None:
     """Explain why the rollout does not let a host start; ``None`` if the host may, or if there is no strategy."""
-    snapshot = reading.fleet
+    snapshot, identity = reading.fleet, host.identity
     if not snapshot.governed:
         return None
     state = snapshot.rollout
-    if state is None or is_attempt_due(state) or (state.ended is None and snapshot.coordinator is None):
+    if state is None or is_attempt_due(state):
         return _explain_standstill(snapshot, identity)
     if _is_granted(state, identity.id):
         return None
-    groups = [group for group in state.rollout.strategy.groups if identity.id in state.rollout.members[group.name]]
-    if not groups:
+    if (error := failures(state).get(identity.id)) is not None:
+        return _explain_failed_attempt(state, identity, error, reading.output)
+    if is_excluded(state, identity.id, host.facts):
         strategy = state.rollout.strategy.name
         return _explanation(
             f"{identity} is in no group of the strategy {strategy}, so the host keeps its present version.",
@@ -533,11 +536,20 @@ def _explain_missing_grant(reading: HostSnapshot, identity: Identity, now: float
                 "to add the host to a group: change the host's facts in its configuration, or a group's selector",
             ),
         )
-    if (error := failures(state).get(identity.id)) is not None:
-        return _explain_failed_attempt(state, identity, error, reading.output)
+    if snapshot.coordinator is None and takes_late_joiners(state):
+        return _explain_standstill(snapshot, identity)
+    groups = _groups_of(state, host)
     if state.ended is not None:
         return _explain_ended(state, identity, groups)
     return _explain_turn(state, identity, groups, now)
+
+
+def _groups_of(state: RolloutState, host: Host) -> list[Group]:
+    """Return the groups of a host; a host that registered after their verdicts is no member, but joins late."""
+    groups, joined = state.rollout.strategy.groups, state.rollout.members
+    return [group for group in groups if host.identity.id in joined[group.name]] or [
+        group for group in groups if members(group, {host.identity.id: host.facts})
+    ]
 
 
 def _explain_rollout_failure(

@@ -49,6 +49,7 @@ from zkdeployment.publishing.rules.convergence import (
     is_excluded,
     unserved,
 )
+from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
     RolloutProgressState,
@@ -304,7 +305,7 @@ def fleet_status(
         converged=deployed and not unserved,
         stops=stops,
         summary=_summary(cluster, stops, retry, _hosts_summary(hosts, wanted)),
-        rollout=_describe_rollout(snapshot),
+        rollout=_describe_rollout(snapshot, hosts),
         missed=_is_missed(snapshot),
         request=snapshot.request,
         refusal=snapshot.refusal,
@@ -441,12 +442,17 @@ def _is_completed(snapshot: FleetSnapshot) -> bool:
     return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts, snapshot.maintenance)
 
 
-def _describe_rollout(snapshot: FleetSnapshot) -> str | None:
+def _describe_rollout(snapshot: FleetSnapshot, hosts: Iterable[HostStatus]) -> str | None:
     state = snapshot.rollout
     if not snapshot.governed:
         return None
     if state is not None and not is_attempt_due(state):
-        return f"rollout {state.id}: {describe_rollout(state, led=snapshot.coordinator is not None)}"
+        led = snapshot.coordinator is not None
+        # A rollout that has ended needs the coordinator again for hosts that join late.
+        is_missed = not led and state.ended is not None and takes_late_joiners(state)
+        is_missed = is_missed and any(host.expected and host.state is HostState.BEHIND for host in hosts)
+        leader = "; no coordinator runs" if is_missed else ""
+        return f"rollout {state.id}: {describe_rollout(state, led=led)}{leader}"
     attempt = "the rollout" if state is None else f"another attempt of the rollout {state.id}"
     leader = (
         "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} is the coordinator"

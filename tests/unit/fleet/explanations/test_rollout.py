@@ -55,6 +55,23 @@ def test_without_a_coordinator_the_advice_is_to_start_one():
     assert explanation.advice == ("systemctl start zkdeployment-coordinator", SHOW)
 
 
+@pytest.mark.parametrize("host", ["mon1", "z"])
+def test_a_host_that_joins_after_the_end_waits_for_the_coordinator(host):
+    state = ended_rollout(advanced_rollout(begun_rollout()))
+    if host == "z":
+        state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("x")), plain_hosts("ab"))))
+    explanation = explain(host, state, coordinator=None)
+    assert explanation.sentence.endswith("waits: the rollout of r2 by deployment-strategy does not continue.")
+    assert explanation.facts == ("no coordinator runs",)
+    assert explain(host, state).sentence.endswith("succeeded; the coordinator starts the host next.")
+
+
+def test_without_a_coordinator_a_host_with_a_grant_works_and_one_in_no_group_does_not_wait():
+    state = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"])
+    assert explain("ctl1", state, coordinator=None).cause is Cause.WORKING
+    assert "is in no group of the strategy" in explain("other", state, coordinator=None).sentence
+
+
 def test_a_rollout_that_has_not_begun_names_the_coordinator():
     explanation = explain("one1", None)
     assert explanation.sentence.endswith("the rollout of r2 by deployment-strategy has not begun.")

@@ -525,6 +525,12 @@ def test_a_host_that_came_after_its_group_was_judged_counts():
     late = make_host("c", "r1")
     state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="ac")), plain_hosts("a"))))
     assert states(ruled(state, HAS, late)) == {"a": HostState.CONVERGED, "c": HostState.BEHIND}
+    over = "rollout 7-1: success: 1 of 1 groups succeeded"
+    assert [ruled(state, HAS, late, coordinator=leader).rollout for leader in ("ops1", None)] == [
+        over,
+        f"{over}; no coordinator runs",
+    ]
+    assert ruled(state, HAS, coordinator=None).rollout == over
 
 
 def test_a_version_that_was_set_by_hand_is_for_all_hosts():
