@@ -245,7 +245,8 @@ CLUSTER_TRANSITIONS: Mapping[tuple[ClusterState, ClusterEvent], ClusterState] = 
 _VERSIONS: Mapping[ClusterState, bool | None] = {ClusterState.STOPPED: None, ClusterState.HELD: False}
 
 
-_UNPUBLISHED = (
+#: The refusal to resume the fleet, or to retry a host, without a revision to deploy.
+UNPUBLISHED = (
     "no revision is wholly published (a publication was interrupted, the live tree was changed by hand, or nothing"
     " was published yet); publish one with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
 )
@@ -267,7 +268,7 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
         case ClusterEvent.HOLD if importing is not None:
             raise RefusedError(_refusal(cluster, event))
         case ClusterEvent.RESUME if revision is None or importing is not None:
-            raise RefusedError(_UNPUBLISHED)
+            raise RefusedError(UNPUBLISHED)
         case ClusterEvent.BEGIN:
             importing = revision
         case ClusterEvent.COMPLETE | ClusterEvent.REVERT:
@@ -286,7 +287,7 @@ def retrying(cluster: Cluster, host_id: str, revision: Revision | None) -> Clust
     if obstacle := retry_obstacle(cluster.state):
         raise RefusedError(obstacle)
     if revision is None or cluster.importing is not None:
-        raise RefusedError(_UNPUBLISHED)
+        raise RefusedError(UNPUBLISHED)
     return replace(cluster, retry=Retry(host_id, revision))
 
 

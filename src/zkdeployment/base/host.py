@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle
+from zkdeployment.base.cluster import UNPUBLISHED, ClusterState, Revision, retry_obstacle
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import APART, OMITTED, Key, Record
 from zkdeployment.base.stop import LackingGroup, Stop, operators_stop, services_of
@@ -270,6 +270,8 @@ def retry_objection(
     stop = operators_stop(stops)
     if stop is not None:
         return f"{stop}; an operator's stop is for all hosts: resume the fleet"
+    if published is None:
+        return UNPUBLISHED
     if host is None:
         return "its agent is not registered; start the agent first"
     if host.is_leasable:

@@ -203,7 +203,9 @@ seconds."""
         behind = _left(snapshot, status)
         waiting = counted(behind, "host", ",")
         lines = (
-            f"Hosts continue with revision {short(snapshot.published)}: {waiting} will deploy it.",
+            "No revision is completely published: publish the tip of the branch first."
+            if snapshot.published is None
+            else f"Hosts continue with revision {short(snapshot.published)}: {waiting} will deploy it.",
             f"{counted(failed, 'failed host', ',')} {'tries' if failed == 1 else 'try'} again.",
             _removed(stops),
         )

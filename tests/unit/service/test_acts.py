@@ -25,6 +25,7 @@ from zkdeployment.service.acts import (
     act_link,
     fleet_acts,
     fleet_situation,
+    retry_link,
     rollback_link,
 )
 from zkdeployment.service.users.user import Role, User
@@ -120,6 +121,16 @@ def test_a_resumption_lists_the_hosts_that_retry_and_offers_the_tip_of_the_branc
     )
     assert [option.name for option in found.options] == ["latest"]
     assert not found.reason_required
+
+
+def test_without_a_complete_publication_a_resumption_publishes_first_and_no_host_is_retried():
+    found = replace(snapshot((None,), stops=(STOP,)), published=None)
+    status = fleet_status(found)
+    first = "No revision is completely published: publish the tip of the branch first."
+    assert ResumeFleet().consequences((found, status))[0] == first
+    assert RetryHost(host="h2").objection((found, HOSTS[1])).startswith("No revision is wholly published")
+    assert retry_link(found, status, "/", ANN) == ()
+    assert retry_link(replace(found, published="r2"), status, "/", ANN) != ()
 
 
 @pytest.mark.parametrize(("version", "ended"), [((None,), "stop"), ((False,), "hold")])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
+from zkdeployment.base.host import retry_objection
 from zkdeployment.base.lock import Lock, LockKind
-from zkdeployment.base.stop import FailureOutput, Stop, operators_stop, output_place, services_of
+from zkdeployment.base.stop import FailureOutput, Stop, output_place, services_of
 from zkdeployment.base.text import listing
 from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.explanations.explanation import (
@@ -354,12 +355,13 @@ def _advice_on_halt(snapshot: FleetSnapshot) -> tuple[str, ...]:
     state = None if snapshot.cluster is None else snapshot.cluster.state
     if state not in {ClusterState.STOPPED, ClusterState.HELD}:
         return ("the host tries again with the next publication, or when its agent starts",)
+    repair = Advice(
+        "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
+        "resume",
+        "repair the host, or push a fix; then resume the fleet",
+    )
     return (
-        Advice(
-            "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
-            "resume",
-            "repair the host, or push a fix; then resume the fleet",
-        ),
+        _advice_to_resume(snapshot) if snapshot.published is None else repair,
         Advice(
             "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
             "rollback",
@@ -369,9 +371,11 @@ def _advice_on_halt(snapshot: FleetSnapshot) -> tuple[str, ...]:
 
 
 def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
-    """Return the advice to retry only this host; none if an operator stopped the fleet, or ordered a retry."""
-    is_stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
-    if not is_stopped or operators_stop(snapshot.stops) is not None or host is retried_host(snapshot):
+    """Return the advice to retry only this host; none if that would be refused, or is ordered already."""
+    cluster = snapshot.cluster
+    if cluster is None or host is retried_host(snapshot):
+        return ()
+    if retry_objection(host, cluster.state, snapshot.stops, snapshot.published, snapshot.maintenance):
         return ()
     text = f"repair the host, then 'zkdeployment retry {host.identity.id}': the fleet stays stopped"
     return (
@@ -422,12 +426,7 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
         if host is retried_host(snapshot) and host.step is not None:
             facts.append(f"its step is: {host.step}")
     facts += [_present_version(snapshot, host), UNAFFECTED]
-    halt = "stop" if stopped else "hold"
-    ends, shown = f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first", ""
-    if snapshot.published is None:
-        ends = f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"
-        shown = ", and publish the tip of the branch first: no revision is completely published"
-    advice: list[str] = [Advice(ends, "resume", f"resume the fleet to end the {halt}{shown}")]
+    advice: list[str] = [_advice_to_resume(snapshot)]
     if first is not None and first.by is None and first.host_id != host.identity.id:
         text = f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it"
         advice.insert(0, ask_host(text, first.host_id, "the cause is on that host"))
@@ -436,6 +435,17 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     if not stopped:
         advice.append("the next pushed revision also ends the hold")
     return Explanation(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))
+
+
+def _advice_to_resume(snapshot: FleetSnapshot) -> Advice:
+    """Return the advice that ends a stop or a hold, by whether there is a revision to resume."""
+    stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
+    halt = "stop" if stopped else "hold"
+    ends, shown = f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first", ""
+    if snapshot.published is None:
+        ends = f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"
+        shown = ", and publish the tip of the branch first: no revision is completely published"
+    return Advice(ends, "resume", f"resume the fleet to end the {halt}{shown}")
 
 
 def _present_version(snapshot: FleetSnapshot, host: Host) -> str:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from support.builders import make_contender, make_host, make_known_host
@@ -250,6 +252,15 @@ def test_a_host_that_tries_again_needs_no_other_retry_and_is_not_its_own_cause(r
 def test_a_halt_without_a_complete_publication_needs_a_new_one(version, halt):
     explanation = explain(Cluster(version), host(), published=None)
     assert explanation.advice[0].startswith(f"'zkdeployment resume --latest' ends the {halt}; no revision is")
+
+
+@pytest.mark.parametrize("version", [None, False])
+def test_a_failed_host_without_a_complete_publication_needs_a_new_one(version):
+    failed = host(error="exit status 1")
+    explanation = explain(Cluster(version), failed, published=None, stops=(replace(FAILURE, host_id="h1"),))
+    (resume,) = (advice for advice in explanation.advice if "resume" in advice)
+    assert resume == explain(Cluster(version), host(), published=None).advice[0]
+    assert not any("retry" in advice for advice in explanation.advice)
 
 
 def test_a_host_that_refuses_an_earlier_publication_waits_for_the_next_one_while_the_fleet_runs():
