@@ -225,37 +225,40 @@ def _view(pool: NodePool, snapshot: PoolSnapshot) -> PoolView:
     missing = pool.kept - found.ready
     if missing <= 0:
         return found
-    cause, reason = _cause(found, missing, record, has_worker=bool(snapshot.workers))
+    cause, reason = _cause(found, missing, record, snapshot)
     since = _below_since(nodes, record, snapshot.sessions)
     return replace(found, shortage=PoolShortage(missing, cause, since, reason))
 
 
 def _cause(
-    found: PoolView, missing: int, record: FillingRecord | None, *, has_worker: bool
+    found: PoolView, missing: int, record: FillingRecord | None, snapshot: PoolSnapshot
 ) -> tuple[ShortageCause, str]:
     """Return the first cause that applies, with a clause for people."""
-    if not has_worker:
+    if not snapshot.workers:
         return ShortageCause.NO_WORKER, "no worker of the pools runs"
     if record is not None and record.failures:
         times = "once" if record.failures == 1 else f"{record.failures} times in a row"
         return ShortageCause.FAILURES, f"filling failed {times}: {record.reason}"
     if found.provisioning >= missing:
         return ShortageCause.FILLING, f"{_nodes(found.provisioning)} being provisioned"
+    passed_over = 0
     if isinstance(found.pool.mechanism, RoleMechanism):
-        wanted = f"no unused host has the role {found.pool.mechanism.idle}"
+        wanted = f"no unused host with the role {found.pool.mechanism.idle} can be taken"
+        passed_over = sum(node.is_unused and node.host is not None for node in snapshot.nodes.values())
     elif found.pool.reuse is not None:
         wanted = "no unused node has the values of reuse-nodes"
     else:
         return ShortageCause.WAITING, "a worker is about to fill the pool"
-    return ShortageCause.NO_NODES, "; ".join((wanted, *_under_way(found)))
+    return ShortageCause.NO_NODES, "; ".join((wanted, *_unavailable(found, passed_over)))
 
 
-def _under_way(found: PoolView) -> Iterable[str]:
-    """Yield the work in progress on the nodes of a pool that lacks nodes."""
+def _unavailable(found: PoolView, passed_over: int) -> Iterable[str]:
+    """Yield why nodes are not ready for a pool that lacks nodes; ``passed_over`` are unused hosts of any pool."""
     for count, work in (
         (found.provisioning, "being provisioned"),
         (found.deprovisioning, "being deprovisioned"),
         (found.unreachable, "ready but unreachable"),
+        (passed_over, "unused, but absent, in maintenance or of another role"),
     ):
         if count:
             yield f"{_nodes(count)} {work}"

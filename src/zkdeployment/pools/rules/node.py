@@ -195,6 +195,11 @@ class PoolNode(Record):
         return self.retired_at is None
 
     @property
+    def is_unused(self) -> bool:
+        """Whether a pool may take the node."""
+        return self.state is NodeState.UNUSED and self.reusable
+
+    @property
     def is_ready(self) -> bool:
         """Whether the node can be lent: it is ready, and has answered the last probe."""
         return self.state is NodeState.READY and "unreachable" not in self.data

@@ -135,7 +135,7 @@ def _counts(node: PoolNode, pool: NodePool) -> bool:
 
 def _unused(nodes: Iterable[PoolNode]) -> list[PoolNode]:
     """Return the unused nodes; the node that was used longest ago comes first."""
-    unused = (node for node in nodes if node.state is NodeState.UNUSED and node.reusable)
+    unused = (node for node in nodes if node.is_unused)
     return sorted(unused, key=lambda node: (node.changed, node.id))
 
 

@@ -115,5 +115,5 @@ def test_filling_ends_when_no_worker_begins(adapters):
     pool = fill_pool("web", replace(adapters, wait=wait), ACT, timeout=3600)
     assert (pool.shortage.cause, pool.shortage.reason) == (
         ShortageCause.NO_NODES,
-        "no unused host has the role spare",
+        "no unused host with the role spare can be taken",
     )

@@ -59,6 +59,7 @@ def shortage(
     return view.shortage
 
 
+PASSED_OVER = "unused, but absent, in maintenance or of another role"
 READY, PROVISIONING, DEPLOYED = NodeState.READY, NodeState.PROVISIONING, NodeState.DEPLOYED
 
 
@@ -85,7 +86,17 @@ def test_a_pool_at_its_level_and_a_pool_without_a_level_lack_no_nodes() -> None:
         (
             shortage(node(1, READY), node(2, NodeState.DEPROVISIONING), pool=WEB),
             ShortageCause.NO_NODES,
-            "no unused host has the role spare; 1 node is being deprovisioned",
+            "no unused host with the role spare can be taken; 1 node is being deprovisioned",
+        ),
+        (
+            shortage(
+                make_node(1, NodeState.UNUSED, host="h1", reusable=True),
+                make_node(2, NodeState.UNUSED, host="h2", reusable=True),
+                make_node(3, NodeState.UNUSED, reusable=True),  # of the pools without hosts of the fleet
+                pool=WEB,
+            ),
+            ShortageCause.NO_NODES,
+            f"no unused host with the role spare can be taken; 2 nodes are {PASSED_OVER}",
         ),
         (
             shortage(pool=replace(METAL, reuse={"architecture": "x86_64"})),
