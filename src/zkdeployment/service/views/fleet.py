@@ -347,7 +347,7 @@ def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> floa
 def _unfinished(
     snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
 ) -> tuple[Tone, str, str, str, float] | None:
-    """Return what a fleet with the wanted revision lacks or waits for, and a time with its word.
+    """Return why a fleet with the wanted revision is not done, as parts of a verdict, and a time with its word.
 
     The word names what happened at the time.
     """
