@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.documents.collection import DocumentKey, PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.feed_thread import FeedThread
@@ -74,7 +75,8 @@ class PoolAssembly:
         """Return the reading: the same object if nothing in it has changed."""
         configuration = self._decoded.value(_DOCUMENT_PATH, _DOCUMENT_PATH, _configuration)
         ended = (self._decoded.value(path, path, stamped(TenantSession)) for path in self._ended_paths())
-        users = (self._decoded.value(f"{USERS}/{name}", name, _user) for name in self._nodes.children(USERS))
+        names = (name for name in self._nodes.children(USERS) if is_name(NameKind.USER, name))
+        users = (self._decoded.value(f"{USERS}/{name}", name, _user) for name in names)
         reading = PoolReading(
             PoolConfiguration() if configuration is None else configuration,
             pool_snapshot(self._decoded),

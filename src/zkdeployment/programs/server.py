@@ -44,20 +44,21 @@ from zkdeployment.service.serving.listener import open_listener, server_encrypti
 from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
-from zkdeployment.service.users.login_store import ZooKeeperLogins
-from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.service.users.login_store import ZooKeeperLogins, guard_logins
+from zkdeployment.service.users.user_store import ZooKeeperUsers, guard_users
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.external_logins import OpenIdClient
+    from zkdeployment.zookeeper.servers import AclEntry
 
 #: Seconds: few, so that a killed leader is replaced soon, and no request waits long for ZooKeeper.
 _SESSION = 10.0
@@ -74,13 +75,11 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
     encryption = _encryption(service)
     listener = open_listener(service.host, service.port)
     with contextlib.closing(listener), _commits(settings) as commits, contextlib.ExitStack() as stack:
-        session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
+        session = _new_session(settings)
         try:
             control = Control(SystemClock())
             session.on_change(control.wake)
-            feed = ZooKeeperFeed(
-                lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
-            )
+            feed = ZooKeeperFeed(partial(_new_session, settings))
             adapters = server_adapters(session, feed, service, commits)
             adapters = replace(adapters, settings=settings, is_ending=lambda: control.stopping)
             if (sync := settings.of(SyncSettings)) is not None:
@@ -104,7 +103,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     server,
                     control,
                     url=service.url,
-                    connect=session.open,
+                    connect=_connecting(session, partial(_new_session, settings), service.users_acl),
                     parts=(
                         feed,
                         adapters.recorder,
@@ -118,6 +117,31 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             )
         finally:
             session.close()
+
+
+def _new_session(settings: Settings) -> Session:
+    return Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
+
+
+def _connecting(
+    session: Session, other: Callable[[], Session], users_acl: tuple[AclEntry, ...]
+) -> Callable[[], None]:
+    """Return a function that opens ``session`` after ``other`` has found that ``users_acl`` guards the users.
+
+    Until then, nobody can log in, as users that another program wrote could.
+    """
+    guarded = False
+
+    def connect() -> None:
+        nonlocal guarded
+        if not guarded:
+            with other() as first:
+                guard_users(first, users_acl)
+                guard_logins(first, users_acl)
+            guarded = True
+        session.open()
+
+    return connect
 
 
 @contextlib.contextmanager

@@ -18,11 +18,12 @@ from kazoo.security import ACL, Id, Permissions
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError, UnreachableError
 from zkdeployment.zookeeper.nodes import check_path
+from zkdeployment.zookeeper.servers import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from zkdeployment.zookeeper.servers import Access, AclEntry
+    from zkdeployment.zookeeper.servers import Access
 
 
 _RIGHTS = {
@@ -49,6 +50,18 @@ def kazoo_acl(entries: Iterable[AclEntry]) -> list[ACL]:
     return [
         ACL(sum(_RIGHTS[letter] for letter in set(rights)), Id(scheme, who)) for scheme, who, rights in entries
     ]
+
+
+def acl_entries(listed: Iterable[ACL]) -> tuple[AclEntry, ...]:
+    """Return an access control list from kazoo's form."""
+    return tuple(
+        AclEntry(
+            entry.id.scheme,
+            entry.id.id,
+            "".join(letter for letter, right in _RIGHTS.items() if entry.perms & right),
+        )
+        for entry in listed
+    )
 
 
 def encryption(access: Access) -> ssl.SSLContext | None:

@@ -24,6 +24,7 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.base.log import get_logger
+from zkdeployment.zookeeper.access import acl_entries
 from zkdeployment.zookeeper.connection import Connection
 from zkdeployment.zookeeper.encoding import TransactionRequest, encode_acl, encode_transaction
 from zkdeployment.zookeeper.nodes import Node, check_path
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.json_values import Lookup, Properties
+    from zkdeployment.zookeeper.servers import AclEntry
 
 
 def send(client: Any, operations: Sequence[Operation]) -> Any:
@@ -121,6 +123,15 @@ class Session(Connection):
         """Whether a node exists; ``watch`` (which must not block) is called once when that or its data changes."""
         check_path(path)
         return self._read(path, lambda: self._client.exists_async(path, watch=watch)) is not None
+
+    def acl(self, path: str) -> tuple[tuple[AclEntry, ...], int] | None:
+        """Return the access list of a node, and the id of the session that owns it, 0 if the node is persistent.
+
+        Returns ``None`` if the node does not exist.
+        """
+        check_path(path)
+        answer = self._read(path, lambda: self._client.get_acls_async(path))
+        return None if answer is None else (acl_entries(answer[0]), int(answer[1].ephemeralOwner))
 
     def get_many(self, paths: Iterable[str]) -> list[Node | None]:
         """Return nodes in the given order, read in one pipelined round."""

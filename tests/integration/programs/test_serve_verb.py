@@ -85,6 +85,21 @@ def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_r
     assert "Traceback" not in text
 
 
+def test_nobody_can_log_in_while_others_can_write_users(zookeeper, client, serve, tmp_path):
+    (tmp_path / "credentials").write_text("service:secret")
+    (tmp_path / "credentials").chmod(0o600)
+    client.create("/zkdeployment/users/mallory", b"{}", makepath=True)
+    access = f"zookeeper-credentials = {tmp_path}/credentials\nzookeeper-plain-text = yes"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    _, log = service = serve(f"{zookeeper}\n{access}", f"listen = 127.0.0.1:{port}")
+    wait_until(lambda: "others may have written below /zkdeployment/users" in log.read_text(), "it is logged")
+    wait_for_health(service, url, 503)
+    for path in ("mallory", ".keep", ""):
+        client.delete(f"/zkdeployment/users/{path}".rstrip("/"))
+    wait_for_health(service, url, 200)
+
+
 def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

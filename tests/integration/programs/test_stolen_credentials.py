@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
-from kazoo.exceptions import NoAuthError
-from kazoo.security import make_digest_acl
+from kazoo.exceptions import NoAuthError, NotEmptyError
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from support.fleets.guarded import PROGRAMS, GuardedFleet, acl_entry, any_tree, evil_tree, secret
 from support.fleets.signed import TARGETS
@@ -24,7 +24,7 @@ from support.pools.workers import KEY, PoolFleet
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, write_node
 from zkdeployment.base.act import Act
-from zkdeployment.base.errors import SourceError, StalePublicationError
+from zkdeployment.base.errors import RefusedError, SourceError, StalePublicationError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.publication import Published
 from zkdeployment.pools.rules.snapshot import PoolChange, retire
@@ -32,7 +32,7 @@ from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys import LEASES, PublishKey
 from zkdeployment.publishing.watermark import Watermark, published_file
 from zkdeployment.service.users.key_hashes import KeyHasher
-from zkdeployment.service.users.login_store import ZooKeeperLogins
+from zkdeployment.service.users.login_store import ZooKeeperLogins, guard_logins
 from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.zookeeper.session import Session
 
@@ -143,6 +143,34 @@ def test_only_the_services_credentials_can_read_and_change_users(fleets):
                         call("/zkdeployment/users/alice")
                 with pytest.raises(NoAuthError):
                     attacker.create("/zkdeployment/users/mallory", b"{}")
+
+
+def test_logins_are_refused_after_others_made_their_nodes(zookeeper, client, tmp_path):
+    fleet, service = GuardedFleet(tmp_path, zookeeper, client, signs=False), (acl_entry("service"),)
+    with fleet.stolen("agents") as attacker, Session(fleet.servers("service")) as session:
+        attacker.create("/zkdeployment/logins/sessions", acl=OPEN_ACL_UNSAFE, makepath=True)
+        with pytest.raises(RefusedError, match=r"below /zkdeployment/logins: expected .*digest:service:.*setAcl"):
+            guard_logins(session, service)
+        for name in ("sessions", "throttle", "failed", ""):
+            attacker.delete(f"/zkdeployment/logins/{name}".rstrip("/"))
+        guard_logins(session, service)
+        with pytest.raises(NoAuthError):
+            attacker.create("/zkdeployment/logins/sessions/mine")
+
+
+def test_the_first_user_is_refused_after_others_made_the_node_of_the_users(zookeeper, client, tmp_path):
+    fleet = GuardedFleet(tmp_path, zookeeper, client, signs=False)
+    with fleet.stolen("agents") as attacker:
+        attacker.create("/zkdeployment/users", acl=OPEN_ACL_UNSAFE)
+        with pytest.raises(RefusedError, match="others may have written below /zkdeployment/users"), fleet.users():
+            pass
+        for name in (".keep", ""):
+            attacker.delete(f"/zkdeployment/users/{name}".rstrip("/"))
+        with fleet.users(), pytest.raises(NotEmptyError):
+            attacker.delete("/zkdeployment/users")
+        with fleet.users() as users:
+            users.add(NewUser(name="alice", role=Role.ADMIN), act("add user alice"))
+            assert [user.name for user in users.users()] == ["alice"]
 
 
 def test_the_credentials_of_the_service_make_an_admin(fleets):

@@ -16,16 +16,13 @@ from support.keys import make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.publishing.keys import LEASES
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
-from zkdeployment.service.users.key_hashes import KeyHasher
-from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.service.users.user_store import open_users
 from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
-from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.agents import AgentHost, RunningAgent
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 #: The programs with credentials of their own. Workers of host pools have those of the service.
 PROGRAMS = ("agents", "syncer", "operators", "service")
@@ -173,8 +171,8 @@ class GuardedFleet:
     @contextmanager
     def users(self) -> Iterator[ZooKeeperUsers]:
         """Yield the users, for the owner of the service's credentials."""
-        with Session(self.servers("service")) as session:
-            yield ZooKeeperUsers(session, (acl_entry("service"),), KeyHasher(), SystemClock())
+        with open_users(self.servers("service"), (acl_entry("service"),)) as users:
+            yield users
 
     @contextmanager
     def pool_worker(self) -> Iterator[None]:

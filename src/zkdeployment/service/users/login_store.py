@@ -28,6 +28,7 @@ from zkdeployment.service.users.logins import (
 )
 from zkdeployment.service.users.user import LoginRefusal, User
 from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.guarded_nodes import make_guarded
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.shared_nodes import WatchedNodes
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
@@ -134,6 +135,11 @@ class LoginThrottle:
         kept = kept_counts(counts, now, _COUNTS)
         data = encode({key: [count.count, count.last] for key, count in kept.items()})
         return Create(path, data, acl=self._acl) if node is None else Set(path, data, node.version)
+
+
+def guard_logins(session: Session, acl: tuple[AclEntry, ...]) -> None:
+    """Create the nodes of logins; raises ``RefusedError`` if ``acl`` does not guard them."""
+    make_guarded(session, acl, (LOGINS, LOGIN_SESSIONS, LOGIN_THROTTLE, FAILED_LOGINS))
 
 
 def make_parents(session: Session, acl: tuple[AclEntry, ...], path: str) -> None:

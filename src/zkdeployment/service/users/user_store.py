@@ -23,6 +23,7 @@ from zkdeployment.fleet.store.audit import recording
 from zkdeployment.fleet.views.history import LoginProblem
 from zkdeployment.service.users.user import IssuedKey, NewUser, User
 from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.guarded_nodes import make_guarded
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.session import Session, verb_session
 from zkdeployment.zookeeper.shared_nodes import WatchedNodes
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 
 USERS = f"{paths.OURS}/users"
+
+#: A child that keeps the node of the users from being removed before there is a user. Its name is no user's.
+_KEEPER = f"{USERS}/.keep"
 
 
 def user_path(name: str) -> str:
@@ -276,13 +280,20 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return self.record(change.record.user.name, cached=False) == change.record
 
 
+def guard_users(session: Session, acl: tuple[AclEntry, ...]) -> None:
+    """Create the node of the users; raises ``RefusedError`` if ``acl`` does not guard it."""
+    make_guarded(session, acl, (USERS, _KEEPER))
+
+
 @contextlib.contextmanager
 def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[ZooKeeperUsers]:
-    """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``.
+    """Connect to ZooKeeper and return the users; ``acl`` guards their nodes. Raises ``UnreachableError``.
 
-    Raises ``ConfigurationError`` if the libraries of the service are not installed.
+    Raises ``RefusedError`` as ``guard_users`` does, and ``ConfigurationError`` if the libraries of the service are
+    not installed.
     """
     with service_libraries():
         from zkdeployment.service.users.key_hashes import KeyHasher  # noqa: PLC0415  hosts do not have these libraries
     with verb_session(servers) as session:
+        guard_users(session, acl)
         yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())
