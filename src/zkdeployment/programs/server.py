@@ -128,7 +128,7 @@ def _connecting(
 ) -> Callable[[], None]:
     """Return a function that opens ``session`` after ``other`` has found that ``users_acl`` guards the users.
 
-    Until then, nobody can log in, as users that another program wrote could.
+    Until then, all logins are refused, because another program may have written the users.
     """
     guarded = False
 

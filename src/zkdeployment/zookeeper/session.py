@@ -125,11 +125,7 @@ class Session(Connection):
         return self._read(path, lambda: self._client.exists_async(path, watch=watch)) is not None
 
     def acl(self, path: str) -> tuple[tuple[AclEntry, ...], int] | None:
-        """Return the access list of a node, and the id of the session that owns it, 0 if the node is persistent.
-
-        Returns ``None`` if the node does not exist.
-        """
-        check_path(path)
+        """Return a node's access list, and the session that owns it (0: persistent); ``None`` without the node."""
         answer = self._read(path, lambda: self._client.get_acls_async(path))
         return None if answer is None else (acl_entries(answer[0]), int(answer[1].ephemeralOwner))
 
@@ -312,7 +308,6 @@ class Session(Connection):
         )
 
         def finish() -> str:
-            """Wait for the new node."""
             try:
                 made: str = wait()
             except exceptions.NoNodeError as error:
@@ -332,7 +327,6 @@ class Session(Connection):
         """
 
         def persist() -> None:
-            """Retry until the work succeeds or this client is closed."""
             while not self._closed:
                 try:
                     self._wait_connected(time.monotonic() + self.call_timeout)

@@ -85,7 +85,7 @@ def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_r
     assert "Traceback" not in text
 
 
-def test_nobody_can_log_in_while_others_can_write_users(zookeeper, client, serve, tmp_path):
+def test_the_service_waits_while_others_can_write_users(zookeeper, client, serve, tmp_path):
     (tmp_path / "credentials").write_text("service:secret")
     (tmp_path / "credentials").chmod(0o600)
     client.create("/zkdeployment/users/mallory", b"{}", makepath=True)
