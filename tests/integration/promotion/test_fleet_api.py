@@ -16,6 +16,7 @@ from support.web.servers import silent_server
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ServiceError, TreeError
 from zkdeployment.config.settings import load
+from zkdeployment.promotion import services
 from zkdeployment.promotion.records import FleetReport, FleetState
 from zkdeployment.promotion.services import (
     FleetPlan,
@@ -150,6 +151,16 @@ def test_a_fleet_that_an_operator_stops_or_holds_names_the_operator_and_the_reas
     (outcome,) = act_everywhere(fleet.client, services, "resume", "again")
     assert "answered with status 409: the cluster is neither stopped nor held" in outcome.problem
     assert viewer
+
+
+def test_a_fleet_that_resumes_at_its_tip_waits_for_its_syncer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(services, "_PUBLICATION", 0.2)
+    place = {"eu-1": fleet.service.url}
+    fleet.admit(*fleet.service.add_user(Role.OPERATOR))
+    act_everywhere(fleet.client, place, "stop", "web 1.3 loses sessions")
+    (outcome,) = act_everywhere(fleet.client, place, "resume", "rolled back", latest=True)
+    assert "no syncer published within 0.2 s" in outcome.problem
+    assert fleet.publishing.version is None
 
 
 def test_a_fleet_that_rolls_out_or_refuses_its_tip_says_so(fleet: Fleet):

@@ -35,20 +35,20 @@ def adapters(zookeeper, monkeypatch):
 def test_a_host_becomes_one_node_however_many_operators_add_it(adapters, zookeeper):
     new = NewPoolNode(hostname="app1.example.com", ipaddr="192.0.2.5", host="h1")
 
-    def add(_):
+    def add(time):
         try:
-            return add_node(new, adapters, ACT).id
+            return add_node(new, adapters, replace(ACT, time=time)).id
         except RefusedError as error:
             return str(error)
 
-    for _ in range(2):  # the second time, the host was a node before
+    for begun in (10.0, 20.0):  # the second time, the host was a node before
         with ThreadPoolExecutor(4) as threads:
-            outcomes = [*threads.map(add, range(4))]
+            outcomes = [*threads.map(add, [begun + number for number in range(4)])]
         (number,) = [outcome for outcome in outcomes if isinstance(outcome, int)]
         assert outcomes.count(f"host h1 is node {number} already (unused)") == 3
         assert [*adapters.store.read().nodes] == [number]
         assert adapters.store.read().hosts == {"h1": number}
-        assert change_node(number, adapters, ACT, retired).state is NodeState.DONE
+        assert change_node(number, adapters, replace(ACT, time=begun + 5), retired).state is NodeState.DONE
     with Session(zookeeper) as session:
         assert len(read_acts(session)) == 4
 
