@@ -163,7 +163,8 @@ class IntentKeeper(SectionKeeper):
             if before is None and last is not None:
                 before = {}  # ZooKeeper has lost the intents, whose states are accepted unverified only once
             is_accepted = accepted_by_syncer(self._accepted(last, before or {}))
-            instances = known_instances(after, {} if last is None else last.instances, before or {})
+            known = known_instances(last, before or {}, published.sequence)
+            instances = {one: known[text] for one in after if (text := subject_text(one)) in known}
             expiry = self._approvals.expiry
             after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances, expiry)
             if before is not None:
@@ -219,13 +220,13 @@ class IntentKeeper(SectionKeeper):
         last = self._last(published)
         if not isinstance(change, PublishedIntents) and last is None:
             return
-        after = change.change.after if isinstance(change, PublishedIntents) else {}
+        intents = change.change if isinstance(change, PublishedIntents) else IntentsChange({}, {}, {})
         coming = Acceptance(
-            newly_accepted(after),
+            newly_accepted(intents.after),
             publication.left,
             publication.revision,
             publication.sequence,
-            accepted_instances({} if last is None else last.instances, after),
+            accepted_instances(known_instances(last, intents.before, published.sequence), intents.after),
         )
         self._write(AcceptanceRecord(last, coming))
 

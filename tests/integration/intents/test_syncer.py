@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import time
 from typing import TYPE_CHECKING
@@ -242,18 +243,33 @@ class ApprovedPublishing:
         self.file = publishing.directory / ".tree.accepted"
         self.approvals: dict[str, Approval] = {}
 
-    def push(self, state: str, tree: str = TREE, extra: str = "", *, signed: bool, again: bool = False) -> None:
-        """Push a group; ``again``: with another approval than the last one of this content."""
+    def another(self) -> ApprovedPublishing:
+        """Return another syncer of the same fleet, with a record of its own."""
+        other = copy.copy(self)
+        other.file = self.file.with_name(".other.accepted")
+        return other
+
+    def push(
+        self,
+        state: str,
+        tree: str = TREE,
+        extra: str = "",
+        *,
+        signed: bool,
+        again: bool = False,
+        step: str = "Instantiated",
+    ) -> None:
+        """Push a group; ``again``: with another approval, of a ``step``, than the last one of this content."""
         document = group(state, tree, extra)
         if signed:
             digest = content(tree)
             last = self.approvals.get(digest)
             if last is None or again:
                 number = max((one.instance for one in self.approvals.values()), default=0)
-                unsigned = Approval(digest, "ann@example.com", state="Instantiated", instance=number)
+                unsigned = Approval(digest, "ann@example.com", state=step, instance=number)
                 last = self.approvals[digest] = approval_signer(self.key)(SHOP, unsigned)
             signature = str(last.signature).replace("\n", "\n\n")
-            by = f"by: ann@example.com, state: Instantiated, instance: {last.instance}, signature: '{signature}'"
+            by = f"by: ann@example.com, state: {last.state}, instance: {last.instance}, signature: '{signature}'"
             document = document.replace("by: alice@example.com", by)
         self.publishing.push(tree, i_yaml=document)
 
@@ -328,6 +344,67 @@ def test_an_approval_begins_one_instance_only(publishing: Publishing, approved: 
     approved.push("Instantiated", signed=True, again=True)
     approved.sync()
     assert record(publishing).state.value == "Instantiated"
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_an_approval_of_an_instance_that_another_syncer_ended_does_not_count_again(
+    publishing: Publishing, approved: ApprovedPublishing, is_removed: bool
+):
+    other = approved.another()
+    approved.push("Instantiated", signed=True)
+    approved.sync()
+    approved.push("Terminated", signed=True)
+    other.sync()
+    if is_removed:
+        publishing.push(TREE, i_yaml=None)
+        other.sync()
+    approved.push("Instantiated", signed=True)
+    for syncer in (approved, other):
+        syncer.refuses("it was given for an instance that has ended")
+    approved.push("Instantiated", signed=True, again=True)
+    approved.sync()
+
+
+def test_a_syncer_that_first_publishes_the_removal_of_a_group_remembers_the_ended_instance(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    other = approved.another()
+    for state in ("Instantiated", "Terminated"):
+        approved.push(state, signed=True)
+        approved.sync()
+    publishing.push(TREE, i_yaml=None)
+    other.sync()
+    approved.push("Instantiated", signed=True)
+    other.refuses("it was given for an instance that has ended")
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_an_instance_that_another_syncer_ended_does_not_prevent_the_next_one(
+    publishing: Publishing, approved: ApprovedPublishing, is_last: bool
+):
+    other = approved.another()
+    approved.push("Instantiated", signed=True)
+    approved.sync()
+    approved.push("Terminated", signed=True)
+    other.sync()
+    approved.push("Approved", signed=True, again=True, step="Approved")
+    other.sync()
+    approved.push("Instantiated", signed=True)
+    if is_last:
+        other.sync()
+        publishing.push(f"{TREE}/more\n")
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+
+
+def test_a_revert_of_an_update_by_another_syncer_needs_another_approval(approved: ApprovedPublishing):
+    rule, newer = "  update: approve\n", TREE.replace("version = '1'", "version = '2'")
+    approved.push("Instantiated", TREE, rule, signed=True)
+    approved.sync()
+    approved.push("Instantiated", newer, rule, signed=True)
+    approved.another().sync()
+    approved.push("Instantiated", TREE, rule, signed=True)
+    approved.refuses("it was given for an instance that has ended, or for an earlier content")
 
 
 def test_a_revert_of_an_update_needs_another_approval(approved: ApprovedPublishing):

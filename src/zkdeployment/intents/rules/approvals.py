@@ -11,7 +11,7 @@ counts if one of the approvers made it who did not also sign the content, so tha
 content. Each signature counts for one instance, so a revert does not make an earlier approval valid again.
 ZooKeeper holds accepted approvals and left services, too, but every client with write access could change them
 there. Therefore the syncer records them on its own machine, and a signed publication has the digest of the left
-services for other syncers.
+services for other syncers. ZooKeeper can only end the instances of that record, when another syncer published.
 """
 
 from __future__ import annotations
@@ -454,20 +454,26 @@ def newly_accepted(snapshots: Mapping[IntentSubject, IntentSnapshot]) -> dict[st
 
 
 def known_instances(
-    snapshots: Mapping[IntentSubject, IntentSnapshot],
-    accepted: Mapping[str, AcceptedInstance],
-    records: Mapping[IntentSubject, IntentRecord],
-) -> dict[IntentSubject, AcceptedInstance]:
-    """Return the last instances of groups, from the syncer's record, else from the records of publications."""
-    found = {}
-    for subject in snapshots:
-        record = records.get(subject)
-        instance = accepted.get(subject_text(subject))
-        if instance is None and record is not None:
-            instance = documented_instance(record.snapshot)
-        if instance is not None:
-            found[subject] = instance
-    return found
+    own: Acceptance | None, records: Mapping[IntentSubject, IntentRecord], sequence: int
+) -> dict[str, AcceptedInstance]:
+    """Return the last instances of groups, also of removed groups, by the text of the subject.
+
+    ``own`` is the syncer's last acceptance, ``sequence`` that of the last publication. The syncer's instances
+    take precedence over the ``records`` of publications until another syncer publishes. From then on the larger
+    number counts, and an instance runs only if the records show that it still does.
+    """
+    last = {} if own is None else own.instances
+    found = ((subject_text(subject), documented_instance(record.snapshot)) for subject, record in records.items())
+    recorded = {subject: instance for subject, instance in found if instance is not None}
+    if own is None or own.sequence >= sequence:
+        return {**recorded, **last}
+    return {**recorded, **{subject: _merged(one, recorded.get(subject)) for subject, one in last.items()}}
+
+
+def _merged(own: AcceptedInstance, recorded: AcceptedInstance | None) -> AcceptedInstance:
+    if recorded is not None and recorded.number > own.number:
+        return recorded
+    return replace(own, is_running=own.is_running and own == recorded)
 
 
 def accepted_instances(
