@@ -318,6 +318,7 @@ def roll_back_intent(
             return FileChanges({}, subject)
         files = restored_content(branch.files, commits.files(event.revision), order.subject, event.content)
         restored = find_intent(FileChanges(files, "").apply(branch.files), order.subject)
+        order.permit(restored.intent)
         runs = update and restored.snapshot.is_approved  # the running content keeps its approval
         approval = None if runs else _approval(restored.snapshot, state, order)
         return FileChanges(files | with_state(restored, state, approval), subject)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,14 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     roll_back_intent,
 )
-from zkdeployment.intents.documents import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
+from zkdeployment.intents.documents import (
+    DeploymentIntentGroup,
+    Intent,
+    IntentState,
+    UpdateRule,
+    intent_paths,
+    parse_subject,
+)
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentAct, intent_history
 from zkdeployment.intents.store import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author
@@ -175,6 +183,29 @@ def test_a_rollback_restores_and_approves_the_content_of_an_instance(site: Site)
         IntentState.INSTANTIATED,
         first.events[0].content,
     )
+
+
+def test_a_rollback_needs_permission_for_the_paths_that_it_restores(site: Site):
+    site.create({"a.zk": TREE.format("hello")})
+    narrow = site.document().intent
+    wide = replace(narrow, apps={**narrow.apps, "db": ("/p3/db",)})
+    service = "/p3\n  /db : db\n    version = '1.0'\n    /deploy\n      /h1\n"
+    site.branch.push({"c.zk": service, "shop.yaml": render_document(wide.to_document())})
+    site.sync()
+    for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.TERMINATE):
+        site.act(act)
+    (first,) = site.history()
+    tip = site.branch.push({"c.zk": "/p3\n", "shop.yaml": render_document(narrow.to_document())})
+    site.sync()
+
+    def permit(intent: Intent) -> None:
+        if "/p3/db" in intent_paths(intent):
+            raise RefusedError("/p3/db is not permitted")
+
+    with pytest.raises(RefusedError, match="/p3/db is not permitted"):
+        roll_back_intent(site.commits, replace(site.order(), permit=permit), first.id)
+    assert site.branch.tip() == tip
+    assert roll_back_intent(site.commits, site.order(), first.id).made
 
 
 def test_a_rollback_that_cannot_be_done_alone_or_in_the_present_state_is_refused(site: Site):
