@@ -97,9 +97,24 @@ class ApprovalVerifier:
         return None
 
 
-#: Returns why an approval does not count in a commit, ``None`` if it counts. Without such a function (``None``),
-#: approvals need no signature.
-ApprovalObjection: TypeAlias = "Callable[[Any], str | None] | None"
+@dataclass(frozen=True, slots=True)
+class CommitObjection:
+    """The objections of a verifier to approvals in one commit."""
+
+    verifier: ApprovalVerifier
+    commit: Revision
+
+    def __call__(self, snapshot: Any) -> str | None:
+        """Return why an approval does not count; ``None`` if it counts."""
+        return self.verifier.objection(snapshot, self.commit)
+
+    def expiry(self, snapshot: Any) -> str | None:
+        """Return why the date of an approval permits no instance and no update; ``None`` if it permits them."""
+        return self.verifier.expiry(snapshot)
+
+
+#: The objections to approvals in a commit. Without them (``None``), approvals need no signature.
+ApprovalObjection: TypeAlias = "CommitObjection | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

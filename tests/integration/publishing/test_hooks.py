@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,14 @@ import pytest
 
 from support.commands import invoke
 from support.forks import ForkedProgram, run_forked
-from support.repository import Repository
+from support.repository import Repository, make_key, public
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.intents.documents import DeploymentIntentGroup
+from zkdeployment.documents.edits import render_document
+from zkdeployment.intents.documents import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.verification import approval_signer
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.zookeeper.session import Session
@@ -52,6 +56,7 @@ data: {network-intents: {web: [/who/web]}, state: Applied}
 """
 DEPLOYED = "p1/store/v1/shop is Instantiated, approved by alice@example.com: its services are deployed"
 TERMINATE_FIRST = f"{DEPLOYED}; terminate it first"
+SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/who/web",)})
 SENTENCE = "shop 2.0 is quarantined by alice@example.com since 2026-11-22: loses orders"
 BAD = "/who\n  x = open('f')\n  y z\n"
 
@@ -94,8 +99,7 @@ class Server:
 def digest(tree: str) -> str:
     """Return the digest of the content of the group in a tree."""
     reviewed = review([SourceFile("a.zk", tree.encode()), SourceFile("i.yaml", GROUP.encode())])
-    group = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/who/web",)})
-    return intent_content(group, reviewed.linted.tree).digest
+    return intent_content(SHOP, reviewed.linted.tree).digest
 
 
 def lint(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -180,6 +184,31 @@ class TestPreReceive:
         assert lint(server, "--since", "HEAD~1").returncode == 0
         server.clone.git("reset", "--hard", "HEAD~1")
         assert server.push("main")[0]
+
+    @pytest.mark.parametrize(("days", "accepts"), [(29, True), (31, False)])
+    def test_a_push_that_begins_an_instance_with_an_expired_approval_is_rejected(
+        self, server: Server, tmp_path: Path, days: int, accepts: bool
+    ):
+        key, approvers, rules = make_key(tmp_path, "ann"), tmp_path / "approvers", tmp_path / "rules"
+        approvers.write_text(f"ann@example.com {public(key)}\n")
+        rules.write_text("/who 1 30 *\n")
+        options = f"--approvers {approvers} --approval-rules {rules}"
+        hook = server.bare / "hooks" / "pre-receive"
+        hook.write_text(hook.read_text().replace("lint --hook", f"lint --hook {options}"))
+        content = digest(GOOD)
+        created = replace(SHOP, state=IntentState.CREATED)
+        good = server.clone.commit({"a.zk": GOOD, "i.yaml": render_document(created.to_document())})
+        assert server.push("main")[0]
+        number = int(time.time()) - days * 86_400
+        approval = Approval(content, "ann@example.com", "go", "unsigned", "Approved", number)
+        approval = approval_signer(key)(SHOP.subject, approval)
+        instantiated = replace(SHOP, state=IntentState.INSTANTIATED, approval=approval)
+        server.clone.commit({"i.yaml": render_document(instantiated.to_document())})
+        expired = "it has expired: approvals for /who count for 30 days; approve the group again"
+        accepted, output = server.push("main")
+        assert (accepted, expired in output) == (accepts, not accepts)
+        checked = lint(server, "--since", good, *options.split())
+        assert (checked.returncode == 0, expired in checked.stdout) == (accepts, not accepts)
 
     @pytest.mark.nightly
     def test_a_new_intent_over_deployed_services_is_rejected_and_a_departure_is_warned_of(self, server: Server):

@@ -32,7 +32,7 @@ from zkdeployment.publishing.acts.opening import (
     read_staged,
 )
 from zkdeployment.publishing.rules.review import Review, lint_problems, place, review
-from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier, section
+from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier, CommitObjection, section
 from zkdeployment.tree.lint import sort_problems
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ def _check(
 
 
 def _objection(approvals: ApprovalVerifier | None, commit: str) -> ApprovalObjection:
-    """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
-    return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
+    """Return the objections to approvals in a commit; ``None`` if approvals need no signature."""
+    return None if approvals is None else CommitObjection(approvals, commit)
 
 
 def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _Rules) -> bool:

@@ -52,7 +52,7 @@ from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis, Chan
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.documents.collection import Documents
@@ -186,7 +186,7 @@ def _effects(outcome: LifeCycleStep | IntentRefusal) -> _Outcome:
 def change_refusals(
     before: Sequence[SourceFile],
     reviewed: Review,
-    objection: Callable[[IntentSnapshot], str | None] | None = None,
+    objection: ApprovalObjection = None,
     *,
     known: Mapping[IntentSubject, IntentRecord] = MappingProxyType({}),
 ) -> tuple[IntentRefusal, ...]:
@@ -195,7 +195,7 @@ def change_refusals(
     If there were no intents before, documents are accepted in their present states. Only the syncer judges whether
     hosts still undeploy an instance. A tree with errors is not judged. ``objection`` is called for the approval of
     a present content if the change concerns the intent and the ``known`` records of publications have not accepted
-    the approval.
+    the approval. Approvals of other instances than the running one may also have expired.
     """
     documents = read_documents(document_files(before))
     if reviewed.errors or not read_intents(documents):
@@ -206,7 +206,7 @@ def change_refusals(
         concerned = {subject: snapshot for subject, snapshot in new.items() if snapshot != old.get(subject)}
         instances = {subject: documented_instance(snapshot) for subject, snapshot in old.items()}
         last = {subject: instance for subject, instance in instances.items() if instance is not None}
-        new |= with_objections(concerned, objection, accepted_by_records(known), last)
+        new |= with_objections(concerned, objection, accepted_by_records(known), last, objection.expiry)
     return judge_change(old, new).refusals
 
 

@@ -11,6 +11,7 @@ from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.revisions import change_refusals
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.section import ApprovalVerifier, CommitObjection
 
 TREE = SourceFile("a.zk", b"/shop\n  /web : web\n    version = '1'\n    /deploy\n      /h1\n")
 BARE = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)}, IntentState.TERMINATED)
@@ -25,14 +26,18 @@ def files(*intents):
     return [TREE, *documents]
 
 
-def objecting(_snapshot):
-    return "nobody signed it"
+class Objecting(ApprovalVerifier):
+    """Objects to all approvals."""
+
+    def objection(self, _snapshot, _revision):
+        return "nobody signed it"
 
 
 def test_an_instantiation_is_refused_whose_approval_does_not_count():
     approved = replace(BARE, approval=Approval(CONTENT.digest, "alice", "go", "signature", "Approved", 7))
     instantiated = replace(approved, state=IntentState.INSTANTIATED)
     reviewed = review(files(instantiated))
+    objecting = CommitObjection(Objecting(), "c1")
     (refusal,) = change_refusals(files(replace(BARE, state=IntentState.CREATED)), reviewed, objecting)
     assert refusal.reason.startswith("its approval does not count: nobody signed it; ")
     known = {BARE.subject: IntentRecord(approved, IntentState.APPROVED, (), CONTENT, CONTENT)}
@@ -43,8 +48,9 @@ def test_an_instantiation_is_refused_whose_approval_does_not_count():
 
 
 def test_approvals_of_intents_that_a_change_does_not_concern_are_not_verified():
-    def unexpected(snapshot):
-        pytest.fail(f"asked about {snapshot}")
+    class Unexpected(ApprovalVerifier):
+        def objection(self, snapshot, _revision):
+            pytest.fail(f"asked about {snapshot}")
 
     more = [*files(INSTANTIATED), SourceFile("b.zk", b"/other : other\n")]
-    assert change_refusals(files(INSTANTIATED), review(more), unexpected) == ()
+    assert change_refusals(files(INSTANTIATED), review(more), CommitObjection(Unexpected(), "c1")) == ()

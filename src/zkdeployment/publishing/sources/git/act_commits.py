@@ -37,6 +37,7 @@ from zkdeployment.base.text import counted
 from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.records import BranchSummary, CommitSummary
+from zkdeployment.publishing.section import CommitObjection
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause
 from zkdeployment.publishing.sources.git.objects import (
     GitObjects,
@@ -594,8 +595,7 @@ class TreeCommits:
 
     def _check(self, order: CommitOrder, branch: BranchSnapshot, changes: FileChanges, commit: str) -> None:
         """Raise ``TreeError`` with the errors of a commit that is not pushed yet."""
-        verifier = self.approvals
-        objection = None if verifier is None else lambda snapshot: verifier.objection(snapshot, commit)
+        objection = None if self.approvals is None else CommitObjection(self.approvals, commit)
         problems = order.check(branch.files, changes.apply(branch.files), objection)
         errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
         if errors:
