@@ -87,6 +87,11 @@ class Maintenance(Record):
         kept = listing([f"{path}: {why}" for path, why in sorted(self.kept.items())], _NAMED)
         return f", drained ({f'keeps {kept}' if kept else 'keeps nothing'}),"
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether the host has not finished its drain."""
+        return self.drain and self.kept is None
+
     def is_in_force(self, now: float) -> bool:
         """Whether the host is in maintenance at ``now``, in seconds since the epoch."""
         return self.until is None or now < self.until

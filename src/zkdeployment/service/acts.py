@@ -9,7 +9,6 @@ from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
 from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
-from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.text import counted
 from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, is_retry_pending, retried_host, stops_in_force
@@ -36,6 +35,7 @@ from zkdeployment.strategies.views import aborted_rollout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zkdeployment.base.host import Host
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.locks import Release
     from zkdeployment.fleet.views.status import FleetStatus
@@ -260,11 +260,7 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
 
     def objection(self, found: tuple[FleetSnapshot, Host | None]) -> str:
         snapshot, host = found
-        if snapshot.cluster is None:
-            return "Nothing is published yet, so there is nothing to retry."
-        reason = retry_objection(
-            host, snapshot.cluster.state, snapshot.stops, snapshot.published, snapshot.maintenance
-        )
+        reason = snapshot.retry_objection(host)
         return f"{_sentence(reason)}." if reason else ""
 
     def situation(self, found: tuple[FleetSnapshot, Host | None], visit: Visit) -> str:
@@ -444,9 +440,8 @@ def rollback_link(
     """
     from zkdeployment.publishing.acts.rollback import last_good_revision, restored_commit  # noqa: PLC0415  rare
 
-    concerned = {host.identity.id for host in snapshot.hosts if host.failed is not None}
-    concerned |= {stop.host_id for stop in stops_in_force(snapshot) if stop.is_failure}
-    failed = any(host.state.value == "failed" and host.id in concerned for host in status.hosts)
+    ids = snapshot.failed_deployments
+    failed = any(host.state.value == "failed" and host.id in ids for host in status.hosts)
     failed |= snapshot.rollout is not None and has_failed(snapshot.rollout)
     revision = last_good_revision(records, lambda _: ()) if failed else None
     record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
@@ -461,11 +456,10 @@ def rollback_link(
 def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:
     """Return the link that retries the failed host of a stopped fleet, if there is exactly one."""
     failed = [host for host in status.hosts if host.state.value == "failed"]
-    state = _state(snapshot)
-    if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or state is None:
+    if len(failed) != 1 or not user.may_act(RetryHost.RIGHT):
         return ()
     host = next((host for host in snapshot.hosts if host.identity.id == failed[0].id), None)
-    if retry_objection(host, state, snapshot.stops, snapshot.published, snapshot.maintenance):
+    if snapshot.retry_objection(host):
         return ()
     return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 

@@ -1,6 +1,6 @@
 """Explains why a host is not at the cluster version, with the facts and the next action of an operator.
 
-Waits for a lock and for other services are explained in ``explanation``.
+Waits for a lock and for other services are explained in ``explanation``, those for a rollout in ``rollout``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
-from zkdeployment.base.host import retry_objection
 from zkdeployment.base.lock import Lock, LockKind
 from zkdeployment.base.stop import FailureOutput, Stop, output_place, services_of
 from zkdeployment.base.text import listing
@@ -25,6 +24,11 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_service,
     release_lock,
 )
+from zkdeployment.fleet.explanations.rollout import (
+    explain_following,
+    explain_missing_grant,
+    explain_rollout_failure,
+)
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
 from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
 from zkdeployment.fleet.views.snapshot import (
@@ -38,12 +42,6 @@ from zkdeployment.fleet.views.snapshot import (
     stops_in_force,
 )
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.publishing.rules.convergence import is_excluded
-from zkdeployment.strategies.progress import failures, takes_late_joiners
-from zkdeployment.strategies.state import Directive, RolloutState
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
-from zkdeployment.strategies.strategy import members
-from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.strategies.strategy import Group
 
 
 #: Seconds after a change of the cluster version within which a host should begin.
@@ -126,7 +123,7 @@ def _explain(reading: HostSnapshot, name: str, now: float) -> Explanation:
     identity = find_identity(snapshot, name)
     maintenance = None if identity is None else snapshot.maintenance.get(identity.id)
     if identity is not None and maintenance is not None:
-        return _explain_maintenance(snapshot, identity, maintenance, now)
+        return _explain_maintenance(reading, identity, maintenance, now)
     host = find_host(snapshot, name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
@@ -139,18 +136,34 @@ def _explain(reading: HostSnapshot, name: str, now: float) -> Explanation:
 
 
 def _explain_maintenance(
-    snapshot: FleetSnapshot, identity: Identity, maintenance: Maintenance, now: float
+    reading: HostSnapshot, identity: Identity, maintenance: Maintenance, now: float
 ) -> Explanation:
+    snapshot = reading.fleet
     host = find_host(snapshot, identity.id)
-    facts = ["the host is not registered" if host is None else _present_version(snapshot, host)]
+    effect = "" if maintenance.drain else ": the host starts nothing"
+    facts = [f"the maintenance began {ago(maintenance.since, now)}{effect}"]
+    if host is not None and maintenance.is_draining:
+        facts += _drain_facts(reading, host, now)
+    facts += ["the host is not registered" if host is None else _present_version(snapshot, host)]
     if host is not None and host.error is not None:
         facts.append(f"the host failed: {host.error}")
     return Explanation(
         Cause.MAINTENANCE,
         f"{identity} is {maintenance}",
-        (f"the maintenance began {ago(maintenance.since, now)}: the host starts nothing", *facts),
+        tuple(facts),
         (f"'zkdeployment uncordon {identity.id}' ends the maintenance: the host then deploys the revision",),
     )
+
+
+def _drain_facts(reading: HostSnapshot, host: Host, now: float) -> Sequence[str]:
+    """Return the facts on a host that is being drained: its obstacle, its lock or its step."""
+    cluster = reading.fleet.cluster
+    if cluster is not None and cluster.revision is None:
+        return (f"no undeployment begins while the fleet is {cluster.state.value}",)
+    wait = explain_wait_for_lock(reading.fleet, reading.locks, host, now)
+    if wait is not None:
+        return (wait.sentence.removesuffix("."), *wait.facts)
+    return () if host.step is None else (f"its step is: {host.step}",)
 
 
 def _with_lease(explanation: Explanation, host: Host) -> Explanation:
@@ -187,7 +200,7 @@ def _explain_registered(reading: HostSnapshot, host: Host, now: float) -> Explan
         output = reading.output
         if host.is_leasable:
             return _explain_failure_alone(snapshot, host, output)
-        return _explain_rollout_failure(snapshot, host.identity, host.error, output) or _explain_failure(
+        return explain_rollout_failure(snapshot, host.identity, host.error, output) or _explain_failure(
             snapshot, host, output, now
         )
     cluster = snapshot.cluster
@@ -216,7 +229,11 @@ def _explain_registered(reading: HostSnapshot, host: Host, now: float) -> Explan
     return (
         explain_wait_for_lock(snapshot, locks, host, now)
         or explain_wait_for_service(snapshot, host, now)
-        or (_explain_following(host) if host.is_leasable else _explain_missing_grant(reading, host, now))
+        or (
+            explain_following(host)
+            if host.is_leasable
+            else explain_missing_grant(snapshot, host, reading.output, now)
+        )
         or _explain_progress(snapshot, host, now)
     )
 
@@ -372,10 +389,7 @@ def _advice_on_halt(snapshot: FleetSnapshot) -> tuple[str, ...]:
 
 def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
     """Return the advice to retry only this host; none if that would be refused, or is ordered already."""
-    cluster = snapshot.cluster
-    if cluster is None or host is retried_host(snapshot):
-        return ()
-    if retry_objection(host, cluster.state, snapshot.stops, snapshot.published, snapshot.maintenance):
+    if host is retried_host(snapshot) or snapshot.retry_objection(host):
         return ()
     text = f"repair the host, then 'zkdeployment retry {host.identity.id}': the fleet stays stopped"
     return (
@@ -393,18 +407,6 @@ def _explain_failure_alone(snapshot: FleetSnapshot, host: Host, output: FailureO
             "repair the host; it tries again when its lease or the cluster version changes, or its agent restarts",
             "'zkdeployment node forgive' gives back a failed node of a pool",
         ),
-    )
-
-
-def _explain_following(host: Host) -> Explanation | None:
-    """Explain the wait of a host that can be leased and is in no group; ``None`` if it does not wait."""
-    if not host.is_waiting:
-        return None
-    return Explanation(
-        Cause.ROLLOUT,
-        f"{host.identity} can be leased, so it is in no group: it follows when the rollout has ended.",
-        (f"the host {host.step}",),
-        (Advice("'zkdeployment rollout show' shows the rollout", "rollout", "see the rollout"),),
     )
 
 
@@ -517,176 +519,3 @@ def _others(number: int) -> str:
         case 1:
             return "1 other host waits for it"
     return f"{number} other hosts wait for it"
-
-
-#: The most hosts that a sentence names.
-_NAMED_BUSY = 5
-
-_SHOW = Advice("'zkdeployment rollout show' shows all groups", "rollout", "see all groups")
-_RESUME = Advice("'zkdeployment rollout resume' continues the rollout", "rollout-resume", "continue the rollout")
-
-
-def _explain_missing_grant(reading: HostSnapshot, host: Host, now: float) -> Explanation | None:
-    """Explain why the rollout does not let a host start; ``None`` if the host may, or if there is no strategy."""
-    snapshot, identity = reading.fleet, host.identity
-    if not snapshot.governed:
-        return None
-    state = snapshot.rollout
-    if state is None or is_attempt_due(state):
-        return _explain_standstill(snapshot, identity)
-    if _is_granted(state, identity.id):
-        return None
-    if (error := failures(state).get(identity.id)) is not None:
-        return _explain_failed_attempt(state, identity, error, reading.output)
-    if is_excluded(state, identity.id, host.facts):
-        strategy = state.rollout.strategy.name
-        return _explanation(
-            f"{identity} is in no group of the strategy {strategy}, so the host keeps its present version.",
-            advice=(
-                "to add the host to a group: change the host's facts in its configuration, or a group's selector",
-            ),
-        )
-    if snapshot.coordinator is None and takes_late_joiners(state):
-        return _explain_standstill(snapshot, identity)
-    groups = _groups_of(state, host)
-    if state.ended is not None:
-        return _explain_ended(state, identity, groups)
-    return _explain_turn(state, identity, groups, now)
-
-
-def _groups_of(state: RolloutState, host: Host) -> list[Group]:
-    """Return the groups of a host; a host that registered after their verdicts is no member, but joins late."""
-    groups, joined = state.rollout.strategy.groups, state.rollout.members
-    return [group for group in groups if host.identity.id in joined[group.name]] or [
-        group for group in groups if members(group, {host.identity.id: host.facts})
-    ]
-
-
-def _explain_rollout_failure(
-    snapshot: FleetSnapshot, identity: Identity, error: str, output: FailureOutput | None
-) -> Explanation | None:
-    """Explain a host's failure that did not stop the fleet; ``None`` for failures outside of a rollout."""
-    state = snapshot.rollout
-    if not snapshot.governed or state is None or is_attempt_due(state) or identity.id not in failures(state):
-        return None
-    return _explain_failed_attempt(state, identity, error, output)
-
-
-def _explain_standstill(snapshot: FleetSnapshot, identity: Identity) -> Explanation:
-    problem = "has not begun" if is_attempt_due(snapshot.rollout) else "does not continue"
-    sentence = f"{identity} waits: the rollout of {short(snapshot.published)} by {snapshot.strategy} {problem}."
-    if snapshot.coordinator is not None:
-        return _explanation(sentence, (f"{snapshot.coordinator} is the coordinator",))
-    return _explanation(sentence, ("no coordinator runs",), ("systemctl start zkdeployment-coordinator",))
-
-
-def _explanation(sentence: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Explanation:
-    return Explanation(Cause.ROLLOUT, sentence, facts, (*advice, _SHOW))
-
-
-def _is_granted(state: RolloutState, host_id: str) -> bool:
-    active_phase = state.active_phase
-    in_phase = active_phase is not None and host_id in active_phase.granted and host_id not in active_phase.reports
-    joins_late = host_id in state.late_joiners and state.rollout.hosts.get(host_id) is not HostProgress.FAILURE
-    return in_phase or joins_late
-
-
-def _explain_failed_attempt(
-    state: RolloutState, identity: Identity, error: str, output: FailureOutput | None
-) -> Explanation:
-    return Explanation(
-        Cause.FAILED,
-        f"{identity} failed, and this rollout does not retry the host: {error}",
-        (
-            *_end(state),
-            "the failure counts in the group's success criteria; it does not stop other hosts",
-        ),
-        (f"on the host: the output is {output_place(output)}", _retry(state), _SHOW),
-    )
-
-
-def _explain_ended(state: RolloutState, identity: Identity, groups: list[Group]) -> Explanation:
-    failed = [group for group in groups if state.rollout.progress[group.name].verdict is GroupVerdict.FAILED]
-    if failed:
-        reason = state.rollout.progress[failed[0].name].reason
-        return _explanation(
-            f"{identity} was left out of the rollout: its group {failed[0].name} failed ({reason}).",
-            _end(state),
-            (_retry(state),),
-        )
-    return _explain_late_joiner(state, identity, groups)
-
-
-def _retry(state: RolloutState) -> str:
-    """Return the advice for hosts that a rollout excludes: a publication does not replace a rollout under way."""
-    if state.ended is None:
-        return "push a fix; or, when the rollout is over, 'zkdeployment resume --latest' begins another one"
-    return "push a fix; or begin a new rollout of the branch's tip with 'zkdeployment resume --latest'"
-
-
-def _end(state: RolloutState) -> tuple[str, ...]:
-    return () if state.ended is None else (f"the rollout is over: {rollout_state(state).value}",)
-
-
-def _explain_late_joiner(state: RolloutState, identity: Identity, groups: list[Group]) -> Explanation:
-    """Explain the wait of a host whose groups have all succeeded."""
-    facts = _end(state)
-    late = f"{identity} was absent or without the revision when its group {groups[0].name} succeeded"
-    if state.paused is not None:
-        return _explanation(
-            f"{late}; the host waits because the rollout is paused: {state.paused}.", facts, (_RESUME,)
-        )
-    for group in groups:
-        busy = sorted(host for host in state.late_joiners if host in state.rollout.members[group.name])
-        if len(busy) >= width(state.rollout, group.name):
-            return _explanation(
-                f"{late}; max_parallel of {group.name} lets the host begin after {listing(busy, _NAMED_BUSY)}.",
-                facts,
-            )
-    return _explanation(f"{late}; the coordinator starts the host next.", facts)
-
-
-def _explain_turn(state: RolloutState, identity: Identity, groups: list[Group], now: float) -> Explanation:
-    courses, active_phase = state.rollout.progress, state.active_phase
-    facts = [state.waiting] if state.waiting and active_phase is not None else []
-    if state.paused is not None:
-        return _explanation(
-            f"{identity} waits because the rollout is paused: {state.paused} ({ago(state.paused.time, now)}).",
-            tuple(facts),
-            (_RESUME,),
-        )
-    undecided = [group for group in groups if courses[group.name].verdict is None]
-    if active_phase is not None and any(active_phase.task.group == group.name for group in undecided):
-        phase = active_phase.task.phase.value
-        finished = f"{len(active_phase.reports)} of {len(active_phase.task.hosts)} hosts finished {phase}"
-        return _explanation(
-            f"{identity} waits for its turn in group {active_phase.task.group}, whose {phase} is under way.",
-            (finished, *facts),
-        )
-    if not undecided:
-        return _explain_ended(state, identity, groups)
-    return _explain_waiting_group(state, identity, undecided[0], facts, now)
-
-
-def _explain_waiting_group(
-    state: RolloutState, identity: Identity, group: Group, facts: list[str], now: float
-) -> Explanation:
-    may_promote = directive_objection(state, Directive.PROMOTE, group.name) is None
-    if state.active_phase is not None:
-        active = state.rollout.strategy.group(state.active_phase.task.group)
-        facts = [f"{active.name}: {describe_group(state, active, now)}", *facts]
-    waits_for = describe_group(state, group, now) or "the group is about to begin"
-    return _explanation(
-        f"{identity} waits for its group {group.name}: {waits_for}.",
-        tuple(facts),
-        (
-            Advice(
-                f"'zkdeployment rollout promote {group.name} --reason TEXT' lets the group begin",
-                "rollout-promote",
-                "promote the group to let it begin",
-                group=group.name,
-            ),
-        )
-        if may_promote
-        else (),
-    )

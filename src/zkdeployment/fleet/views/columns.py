@@ -12,6 +12,7 @@ from zkdeployment.fleet.views.status import HostState, HostStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.machine.reboots import RebootRecord
 
 
@@ -70,16 +71,21 @@ def _reboot(reboot: RebootRecord) -> str:
 
 def _step(host: HostStatus) -> str:
     if host.maintenance is not None:
-        return str(host.maintenance)
+        return _maintenance(host, host.maintenance)
     if host.reboot is not None:
         return _reboot(host.reboot)
     steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
     return steps + (host.step or host.lease_text)
 
 
+def _maintenance(host: HostStatus, maintenance: Maintenance) -> str:
+    step = host.step if maintenance.is_draining else None
+    return f"{maintenance}; {step}" if step else str(maintenance)
+
+
 def _shown_step(host: HostStatus) -> str:
     if host.maintenance is not None:
-        return str(host.maintenance)
+        return _maintenance(host, host.maintenance)
     if host.reboot is not None:
         return _reboot(host.reboot)
     done, total = host.steps or (0, 0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, short
 from zkdeployment.base.durations import ago
+from zkdeployment.base.host import retry_objection
 from zkdeployment.base.text import listing
 from zkdeployment.base.values import dataclass
 
@@ -181,6 +182,18 @@ class FleetSnapshot:
     def last_version(self, known: KnownHost) -> Revision | None:
         """Return the revision that an absent host completed last, as far as it reported that."""
         return None if known.completed is None else self.completed.get(known.completed)
+
+    @property
+    def failed_deployments(self) -> frozenset[str]:
+        """The ids of the hosts whose deployments failed, unlike hosts that refuse what ZooKeeper has."""
+        stopping = (stop.host_id for stop in stops_in_force(self) if stop.is_failure)
+        return frozenset((*(host.identity.id for host in self.hosts if host.failed is not None), *stopping))
+
+    def retry_objection(self, host: Host | None) -> str:
+        """Return why a host cannot try again on an operator's order; empty if it can."""
+        if self.cluster is None:
+            return NO_HOSTS
+        return retry_objection(host, self.cluster.state, self.stops, self.published, self.maintenance)
 
     def is_outdated(self, now: float) -> bool:
         """Whether a maintenance has ended by itself since the fleet was read."""

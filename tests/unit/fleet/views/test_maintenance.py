@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from nagiosplugin import Range
 
+from support.builders import make_contender, make_service_lock
 from zkdeployment.base.act import Maintenance, given_end
 from zkdeployment.base.cluster import Cluster, Mandate
 from zkdeployment.base.deployment import Assignment, Deployment
@@ -141,10 +142,47 @@ def test_the_check_of_a_host_in_maintenance_is_ok_with_its_words():
     assert verdict == HealthVerdict(Health.OK, f"Host is {WORDS}")
 
 
+def drain_of(cluster, *locks, kept=None):
+    host = replace(H2, error=None, deploying="r2", step="undeploy /web 0")
+    record = replace(RECORD, drain=True, kept=kept)
+    snapshot = FleetSnapshot(cluster, "r2", hosts=(H1, host), maintenance={"h2": record})
+    (row,) = (row for row in fleet_status(snapshot).hosts if row.id == "h2")
+    return explain_host(HostSnapshot(snapshot, locks), "app2", now=NOW).facts, STEP.text(row)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "state"),
+    [(Cluster(None), "stopped"), (Cluster(False), "held"), (Cluster("r2", importing="r3"), "importing")],
+)
+def test_a_drain_waits_for_a_fleet_that_is_stopped_held_or_importing(cluster, state):
+    facts, _ = drain_of(cluster)
+    assert facts[:2] == (
+        "the maintenance began 1 min ago",
+        f"no undeployment begins while the fleet is {state}",
+    )
+
+
+def test_a_drain_names_the_lock_for_which_it_waits_or_else_its_step():
+    waiting, column = drain_of(
+        CLUSTER, make_service_lock(make_contender(1, NOW - 180), make_contender(2, NOW - 40))
+    )
+    assert waiting[1:3] == (
+        "app2 (h2) waits for the lock of /web, which app1 (h1) has held for 3 min",
+        "the host is number 1 of 1 in the queue and has waited for 40 s",
+    )
+    working, _ = drain_of(CLUSTER)
+    assert working[1] == "its step is: undeploy /web 0"
+    assert column.endswith(": new disk; undeploy /web 0")
+    drained, column = drain_of(CLUSTER, kept={})
+    assert not any("step" in fact for fact in drained)
+    assert column.endswith(": new disk")
+
+
 def test_why_names_the_maintenance_and_the_act_that_ends_it():
     explanation = explain_host(HostSnapshot(fleet(H1, H2)), "app2", now=NOW)
     assert explanation.cause is Cause.MAINTENANCE
     assert explanation.sentence == f"app2 (h2) is {WORDS}"
+    assert "the maintenance began 1 min ago: the host starts nothing" in explanation.facts
     assert "the host failed: exit status 1" in explanation.facts
     assert "uncordon h2" in explanation.advice[0]
 
