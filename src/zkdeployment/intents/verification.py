@@ -2,13 +2,18 @@
 
 The signer of a content is the signer of the commit that brought it: the earliest commit of the branch since which
 the content has not changed. If that commit has no valid signature, the signer of the next validly signed commit
-counts. The branch is followed through the first parents of its commits.
+counts. The branch is followed through the first parents of its commits. The service signs its acts for others, and
+an act changes or restores a content that others brought. Therefore the signer of the former content counts, too,
+unless another person than the approver approved the former content.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +29,7 @@ from zkdeployment.intents.rules.approvals import (
     content_digest,
     each_approval,
     expiry,
+    former_snapshot,
     future_objection,
     missing_approvals,
     name_objection,
@@ -31,14 +37,15 @@ from zkdeployment.intents.rules.approvals import (
     parse_rules,
     rules_for,
 )
+from zkdeployment.publishing.acts.commits import COMMITTER
 from zkdeployment.publishing.keys import KeyOwner, read_keys, verify_text
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import ApprovalVerifier
-from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
+from zkdeployment.publishing.sources.git.objects import Commit, GitObjects, ask, read, read_usable_files
 from zkdeployment.publishing.sources.git.signatures import check_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.intents.documents import Approval, IntentSubject
@@ -125,11 +132,8 @@ class GitApprovals(ApprovalVerifier):
         rules = self._rules(snapshot)
         if approval.instance and not any(rule.may_approve(approval.by) for rule in rules):
             return f"{approval.by} may not approve {', '.join(rule.path for rule in rules)}"
-        statement = approval_statement(snapshot.intent.subject, approval)
         try:
-            approver = verify_text(
-                self.approvers, APPROVAL_NAMESPACE, statement, str(approval.signature), name=approval.by
-            )
+            approver = self._approver(snapshot.intent.subject, approval)
         except RefusedError as error:
             return str(error)
         if keys.setdefault(approver.fingerprint, approver.name) != approver.name:
@@ -137,14 +141,53 @@ class GitApprovals(ApprovalVerifier):
         objection = name_objection(approval, approver)
         if objection is not None or self.allowed_signers is None:
             return objection
-        return own_content_objection(approver, self._signer(snapshot, revision, self.allowed_signers))
+        signers = self._signers(snapshot, approver, revision, self.allowed_signers)
+        return next(filter(None, (own_content_objection(approver, signer) for signer in signers)), None)
 
-    def _signer(
-        self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str, allowed_signers: Path
-    ) -> KeyOwner | None:
-        """Return the signer of an intent's content: of the commit that brought it, or of the next signed one."""
-        git = self.git()
-        commits = [revision, *self._with_same_content(git, snapshot, revision)]
+    def _approver(self, subject: IntentSubject, approval: Approval) -> KeyOwner:
+        """Return the signer of one approval; raises ``RefusedError`` if the signature is not valid."""
+        statement, signature = approval_statement(subject, approval), str(approval.signature)
+        return verify_text(self.approvers, APPROVAL_NAMESPACE, statement, signature, name=approval.by)
+
+    def _signers(
+        self, snapshot: IntentSnapshot | ReleaseSnapshot, approver: KeyOwner, revision: str, allowed_signers: Path
+    ) -> Iterator[KeyOwner]:
+        """Yield the signer of a content, and those of former contents that acts for others changed."""
+        git, left, needs_document = self.git(), _SEARCHED, True
+        while True:
+            digest = partial(content_digest, snapshot.intent, needs_document=needs_document)
+            same = _with_same_content(git, digest, snapshot.content.digest, revision)
+            commits = [revision, *islice(same, left)]
+            left -= len(commits)
+            signer = self._signer(git, commits, allowed_signers)
+            if signer is None:
+                return
+            yield signer
+            if left <= 0:
+                return
+            brought = read(ask(git, commits[-1]))
+            if not brought.parents or isinstance(snapshot, ReleaseSnapshot) or not _is_act(git, brought, signer):
+                return
+            revision = brought.parents[0]
+            reviewed = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0])
+            former = former_snapshot(snapshot.intent, reviewed)
+            if former is None or self._is_approved_by_another(former, approver):
+                return
+            snapshot, needs_document = former, content_digest(former.intent, reviewed) is not None
+
+    def _is_approved_by_another(self, snapshot: IntentSnapshot, approver: KeyOwner) -> bool:
+        """Whether a person other than the approver signed an approval of a content."""
+        approval = snapshot.intent.approval
+        for one in each_approval(approval) if approval is not None and snapshot.is_approved else ():
+            if any(rule.may_approve(one.by) for rule in self._rules(snapshot)):
+                with contextlib.suppress(RefusedError):
+                    other = self._approver(snapshot.intent.subject, one)
+                    if name_objection(one, other) is None and not approver.is_same(other):
+                        return True
+        return False
+
+    def _signer(self, git: Git, commits: Sequence[str], allowed_signers: Path) -> KeyOwner | None:
+        """Return the signer of the oldest of these commits, newest first, that has a valid signature."""
         for commit in reversed(commits):
             try:
                 signer = check_signature(git, commit, allowed_signers, now=self.now())
@@ -154,20 +197,25 @@ class GitApprovals(ApprovalVerifier):
             return KeyOwner(name, fingerprint)
         return None
 
-    def _with_same_content(
-        self, git: Git, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str
-    ) -> Iterator[str]:
-        """Yield the commits before a revision, newest first, as long as the intent has the same content."""
-        last: Review | None = None
-        for _ in range(_SEARCHED):
-            parents = read(ask(git, revision)).parents
-            if not parents:
-                return
-            revision = parents[0]
-            last = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0], last)
-            if content_digest(snapshot.intent, last) != snapshot.content.digest:
-                return
-            yield revision
+
+def _with_same_content(
+    git: Git, digest: Callable[[Review], str | None], content: str, revision: str
+) -> Iterator[str]:
+    """Yield the commits before a revision, newest first, as long as the content has the same digest."""
+    last: Review | None = None
+    while parents := read(ask(git, revision)).parents:
+        revision = parents[0]
+        last = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0], last)
+        if digest(last) != content:
+            return
+        yield revision
+
+
+def _is_act(git: Git, commit: Commit, signer: KeyOwner) -> bool:
+    """Whether a commit is an act whose author is another person than the signer."""
+    committer = git.run("show", "--no-patch", "--no-show-signature", "--format=%cn", commit.id).text
+    name, _, email = commit.author.rpartition(" <")
+    return committer == COMMITTER and signer.name not in {commit.author, name, email.rstrip(">")}
 
 
 def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path | None) -> GitApprovals:

@@ -19,7 +19,14 @@ from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import FLEETS, Fleets
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome, PromotionEntry
 from zkdeployment.promotion.settings import PromoteSettings
-from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
+from zkdeployment.publishing.acts.commits import (
+    COMMITTER,
+    Author,
+    BranchSnapshot,
+    CommitOrder,
+    CommitOutcome,
+    FileChanges,
+)
 from zkdeployment.publishing.acts.rollback import RollbackOrder, rollback_changes
 from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
@@ -33,8 +40,6 @@ if TYPE_CHECKING:
 
 #: Seconds for one run of git, because a person waits.
 _TIMEOUT = 60.0
-
-_PROGRAM = "zkdeployment"
 
 
 def configured_promotion(config: Path | None) -> PromoteSettings:
@@ -63,7 +68,7 @@ def open_main(settings: PromoteSettings, signing_key: Path | None = None) -> Ite
             every_branch=True,
         )
         branches = FleetBranches(source)
-        committer = Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}")
+        committer = Author.of(COMMITTER, f"{COMMITTER}@{socket.gethostname()}")
         commits = TreeCommits(source, committer, signing_key, reach=failpoints.reach)
         yield OperatorBranches(branches.fetch(), branches, commits)
 

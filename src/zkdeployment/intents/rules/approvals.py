@@ -288,14 +288,35 @@ class ReleaseSnapshot:
     content: IntentContent
 
 
-def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str | None:
-    """Return the digest of an intent's or a release's content in a revision; ``None`` if it is missing."""
+def content_digest(
+    approved: Intent | ServiceRelease, reviewed: Review, *, needs_document: bool = True
+) -> str | None:
+    """Return the digest of an intent's or a release's content in a revision; ``None`` if it is missing.
+
+    Unless it ``needs_document``, the nodes are those that the intent governs now.
+    """
     tree = reviewed.linted.tree
     if isinstance(approved, ServiceRelease):
         is_there = approved.path in tree
         return service_content(approved.path, approved.target, tree).digest if is_there else None
+    if not needs_document:
+        return intent_content(approved, tree).digest
     same = (intent for intent in read_intents(reviewed.documents) if intent.subject == approved.subject)
     return next((intent_content(intent, tree).digest for intent in same), None)
+
+
+def former_snapshot(intent: Intent, reviewed: Review) -> IntentSnapshot | None:
+    """Return an intent in an earlier revision, or without its document there the nodes that it governs now.
+
+    ``None`` if the revision has none of the nodes.
+    """
+    same = (former for former in read_intents(reviewed.documents) if former.subject == intent.subject)
+    former, tree = next(same, None), reviewed.linted.tree
+    if former is None:
+        former = replace(intent, approval=None) if isinstance(intent, DeploymentIntentGroup) else intent
+    if not any(path in tree for path in approved_paths(former)):
+        return None
+    return IntentSnapshot(former, intent_content(former, tree))
 
 
 def approval_statement(subject: IntentSubject, approval: Approval) -> str:

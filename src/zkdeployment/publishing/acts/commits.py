@@ -28,6 +28,10 @@ _CRUD = "<>\n\0"
 _ENDS = " .,:;<>\"\\'"
 
 
+#: The committer of acts, whose author is the person who ordered the act.
+COMMITTER = "zkdeployment"
+
+
 @dataclass(frozen=True, slots=True)
 class Author:
     """The author of a commit."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import RefusedError, without_passwords
-from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.acts.commits import COMMITTER, Author
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.settings import SyncSettings
 
@@ -64,8 +64,6 @@ def read_push(lines: TextIO) -> Sequence[Pushed] | None:
 #: The time limit of one run of git, in seconds, because a person or a stopped fleet waits for an act.
 _TIMEOUT = 60.0
 
-_PROGRAM = "zkdeployment"
-
 
 @contextlib.contextmanager
 def open_commits(settings: Settings) -> Iterator[TreeCommits]:
@@ -98,7 +96,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
         )
         yield TreeCommits(
             source,
-            Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}"),
+            Author.of(COMMITTER, f"{COMMITTER}@{socket.gethostname()}"),
             sync.signing_key,
             section().mirror_approvals(sync, source),
             reach=failpoints.reach,

@@ -21,6 +21,7 @@ from zkdeployment.intents.acts.intents import (
     approve_intent,
     change_state,
     create_intent,
+    replace_intent,
     replaced_approvals,
 )
 from zkdeployment.intents.documents import RELEASE, Approval, DeploymentIntentGroup, IntentState, ServiceRelease
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 ANN = Author("Ann", "ann@example.com")
+EVE = Author("eve", "eve@server")
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
 GROUP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)})
 COMMAND = "zkdeployment intent approve p1/store/v1/shop --key FILE"
@@ -190,6 +192,35 @@ def test_the_author_of_a_content_cannot_approve_it_in_an_act(site: Site):
     site.push("1", GROUP, "ann")
     commits = site.commits("service")
     with pytest.raises(RefusedError, match=f"ann@example.com signed the approval and also the commit.*{HINT}"):
+        approve_intent(commits, site.signed("ann"))
+    assert approve_intent(commits, site.signed("bob")).made
+
+
+def test_an_act_of_the_service_does_not_make_the_author_of_the_nodes_an_approver(site: Site):
+    site.push("0", GROUP, "eve")
+    site.push("1", GROUP, "ann")
+    commits = site.commits("service")
+    for profile in ("other", "another"):
+        changed = replace(GROUP, composite_profile=profile)
+        assert replace_intent(commits, replace(site.order, author=EVE), changed).made
+    with pytest.raises(RefusedError, match=r"ann@example.com signed the approval and also the commit"):
+        approve_intent(commits, site.signed("ann"))
+    assert approve_intent(commits, site.signed("bob")).made
+    # After the approval by another person, the author of the nodes may approve changes by others.
+    site.publish(counts=True)
+    assert replace_intent(commits, replace(site.order, author=EVE), GROUP).made
+    site.publish(counts=False)
+    assert approve_intent(commits, site.signed("ann")).made
+
+
+def test_the_author_of_nodes_cannot_approve_a_group_that_the_service_creates_over_them(site: Site):
+    site.push("1", replace(GROUP, name="former"), "ann")
+    site.branch.push({"i.yaml": "# nothing\n"}, "-S")
+    site.branch.clone.git("config", "user.signingkey", str(site.keys["bob"]))
+    site.branch.push({"b.zk": "/other : other\n"}, "-S")
+    commits = site.commits("service")
+    assert create_intent(commits, replace(site.order, author=EVE, deployed={}), GROUP).made
+    with pytest.raises(RefusedError, match=r"ann@example.com signed the approval and also the commit"):
         approve_intent(commits, site.signed("ann"))
     assert approve_intent(commits, site.signed("bob")).made
 
