@@ -25,7 +25,7 @@ from zkdeployment.pools.mechanisms.ansible import (
 )
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.opening import lease_signer
-from zkdeployment.pools.rules.work import recorded_leases
+from zkdeployment.pools.rules.work import idle_leases, recorded_leases
 from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.pools.opening import PoolMechanism
+    from zkdeployment.pools.rules.work import PoolFacts
 
 _SESSION = 15.0  # seconds
 
@@ -84,13 +85,18 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         clock=clock,
         notifier=SystemdNotifier(),
         record_failure=FailureRecord(session, "worker of the pools").write,
-        renew_leases=lambda facts: leases.renew(partial(recorded_leases, facts)),
+        renew_leases=partial(_renew_leases, leases),
     )
     try:
         yield worker, control
     finally:
         if not tasks.busy:  # else a playbook may still run, and the claims stay until the session expires
             session.close()
+
+
+def _renew_leases(leases: ZooKeeperLeases, facts: PoolFacts) -> None:
+    leases.renew(partial(recorded_leases, facts))
+    leases.restore(idle_leases(facts))
 
 
 def lease_keys(settings: Settings, now: Callable[[], float]) -> LeaseKeys | None:

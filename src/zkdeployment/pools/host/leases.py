@@ -263,7 +263,8 @@ class TrustedLeases:
         except UntrustedError as error:
             raise UntrustedError(
                 f"{error}; find out who changed the lease, check lease-key in [pools] of the workers, and give the"
-                " host a new lease with 'zkdeployment session retire' or 'zkdeployment node drain'"
+                " host a new lease with 'zkdeployment session retire' or 'zkdeployment node drain'; if its node is"
+                " unused, delete the lease: a worker writes a new one"
             ) from error
         if remembers and accepted != known:
             self.memory.save(accepted)
@@ -527,7 +528,8 @@ def _check_number(lease: Lease, record: LeaseRecord) -> None:
     if 0 < lease.number < record.lease.number:
         raise RefusedError(
             f"the lease of this host went back: expected a number from {record.lease.number} on, found"
-            f" {lease.number}; write a larger number, or delete the lease, which makes the host idle"
+            f" {lease.number}; write a larger number, or, without publishers, delete the lease, which makes the"
+            " host idle"
         )
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.values import dataclass
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, described_pool
 from zkdeployment.pools.rules.host_lease import RecordedLease
@@ -549,6 +550,16 @@ def recorded_leases(facts: PoolFacts) -> dict[str, RecordedLease]:
         for node in facts.snapshot.nodes.values()
         if node.host is not None and (role := _role(node, node.host, facts)) is not None
     }
+
+
+def idle_leases(facts: PoolFacts) -> dict[str, Lease]:
+    """Return the idle role and the reached number of each registered host that is an unused node, as a lease."""
+    found = {}
+    for node in facts.snapshot.nodes.values():
+        host = facts.sources.hosts.get(node.host or "")
+        if node.is_unused and host is not None and (role := _role(node, host.identity.id, facts)) is not None:
+            found[host.identity.id] = Lease(role, 0 if host.leased is None else host.leased.number)
+    return found
 
 
 def _role(node: PoolNode, host_id: str, facts: PoolFacts) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -90,7 +91,9 @@ def decode_lease(path: str, node: Node | None) -> Lease | None:
     try:
         return lease_from_properties(node.properties)
     except ValueError as error:
-        raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
+        raise TreeError(
+            f"{path} is not a lease: {error}; correct the node, or delete it if the host has no publishers"
+        ) from error
 
 
 class ZooKeeperSignedLeases:
@@ -161,6 +164,25 @@ class ZooKeeperLeases:
         event = "lease-signed" if signed is not None and lease == signed.lease else "lease-replaced"
         get_logger().info(event, lease=path, number=lease.number)
         return True
+
+    def restore(self, idle: Mapping[str, Lease]) -> None:
+        """Write a lease with the next number for each host in ``idle`` that has none; does nothing without keys.
+
+        A host with publishers that was leased once refuses the absence of a lease.
+        """
+        if self._keys is None or not idle:
+            return
+        existing = {unquote(name) for name in self._session.children(pool_paths.LEASES) or ()}
+        for host_id in sorted(idle.keys() - existing):
+            try:
+                number = self._keys.next_number(idle[host_id])
+            except TreeError:  # another program wrote the number
+                number = self._keys.next_number(None)
+            self._session.ensure(pool_paths.LEASES)
+            lease, path = Lease(idle[host_id].role, number), pool_paths.lease_path(host_id)
+            with contextlib.suppress(TransactionError):  # another worker has given the host a lease
+                self._session.commit(Create(path, self._encode(host_id, lease, None)))
+                get_logger().info("lease-restored", lease=path, number=number)
 
     def give(self, host_id: str, role: str | None, keys: Sequence[str], session: int | None = None) -> Lease:
         """Give a host a role (``None``: no change) and keys, with the next number, and return the lease.

@@ -1,15 +1,18 @@
 """Hosts with publishers follow only leases that a worker of host pools signed: real agents, keys and ZooKeeper."""
 
 import json
+import time
 
 import pytest
 
 from support.agents import called
 from support.keys import make_key, make_publishers
+from support.pools.workers import PoolFleet
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import ProgramError, TreeError
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.pools.rules.host_lease import RecordedLease, lease_text
@@ -21,6 +24,7 @@ from zkdeployment.zookeeper.session import Session
 
 EVIL_KEY = f"ssh-ed25519 {'A' * 68} evil"
 LEASE = "/zkdeployment/pools/leases/h1"
+POOLS = "{nodepools: {concrete: {web: {mechanism: {type: role, role: {idle: spare, leased: ci}}}}}}"
 TREE = "/who\n  /web : foo\n    version = '1.0'\n    /deploy\n      /ci\n"
 
 
@@ -57,6 +61,15 @@ def session(zookeeper):
 def leases(session, key, now=lambda: 100.0, publishers=None):
     others = None if publishers is None else PublisherKeysFile(publishers, NAMESPACE)
     return ZooKeeperLeases(session, LeaseKeys(PublishKey(key, NAMESPACE, "lease-key"), now, others))
+
+
+def worker_config(directory, zookeeper, key):
+    config = directory / "worker.cfg"
+    config.write_text(
+        f"[zkdeployment]\nrun-directory = {directory}\nzookeeper = {zookeeper}\n"
+        f"publishers = {directory}/publishers\n[pools]\nlease-key = {key}\n"
+    )
+    return config
 
 
 def wait_for_lease(host, role, number):
@@ -110,6 +123,40 @@ def test_an_attacker_who_writes_leases_cannot_give_a_host_a_role_or_keys(fleet, 
     assert json.loads((host.root / "var/lib/zkdeployment/verified-lease").read_text())["number"] == 500
 
 
+def test_a_worker_gives_an_unused_host_whose_lease_is_gone_a_new_one(
+    fleet, publishing, host, session, zookeeper, keys, tmp_path
+):
+    ahead = int(time.time()) + 3600
+    with host.agent():
+        host.wait_for_version(publishing.version)
+        leases(session, keys["worker"], lambda: ahead).give("h1", "spare", ())
+        wait_for_lease(host, "spare", ahead)
+        fleet.remove(LEASE)
+        wait_for_refusal(host, "the lease of this host is gone")
+        config = worker_config(tmp_path, zookeeper, keys["worker"])
+        with (
+            build_pool_worker(load(config, host=False)) as (worker, _),
+            PoolFleet(zookeeper, SystemClock()) as pools,
+        ):
+            pools.publish(POOLS)
+            worker.run_cycle()
+            wait_until(lambda: worker.run_cycle() is None or fleet.client.exists(LEASE), "a lease is written")
+        wait_for_lease(host, "spare", ahead + 1)
+        wait_until(lambda: "error" not in host.node, "the host works")
+    assert fleet.get(LEASE)["keys"] == []
+
+
+def test_a_worker_restores_no_lease_that_exists_and_believes_no_implausible_number(session, keys, fleet):
+    worker = leases(session, keys["worker"])
+    worker.give("h1", "ci", ())
+    before = fleet.get(LEASE)
+    worker.restore({"h1": Lease("spare", 7)})
+    assert fleet.get(LEASE) == before
+    fleet.remove(LEASE)
+    worker.restore({"h1": Lease("spare", 2**60)})
+    assert (fleet.get(LEASE)["role"], fleet.get(LEASE)["number"]) == ("spare", 100)
+
+
 def test_a_workers_key_cannot_sign_publications(fleet, publishing, host, keys):
     with host.agent():
         host.wait_for_version(publishing.version)
@@ -143,11 +190,7 @@ def test_a_worker_with_a_new_key_signs_again_only_leases_signed_with_an_accepted
 def test_a_cycle_of_the_worker_signs_leases_with_its_new_key(session, zookeeper, keys, fleet, tmp_path):
     leases(session, keys["worker"]).give("h1", "ci", ())
     before, second = fleet.get(LEASE), make_key(tmp_path / "keys" / "second")
-    config = tmp_path / "worker.cfg"
-    config.write_text(
-        f"[zkdeployment]\nrun-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
-        f"publishers = {tmp_path}/publishers\n[pools]\nlease-key = {second}\n"
-    )
+    config = worker_config(tmp_path, zookeeper, second)
     with build_pool_worker(load(config, host=False)) as (worker, _):
         worker.run_cycle()
     signature = fleet.get(LEASE)["signature"]
