@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -169,6 +171,12 @@ _NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="([^"]*)"', re
 _AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
 
 
+#: An option of a line in the list: the key is not valid from a date on.
+_EXPIRY = re.compile(rb"\bvalid-before=", re.IGNORECASE)
+
+#: Seconds for which a verified statement is not verified again if keys expire.
+_KNOWN = 60.0
+
 #: The type and the beginning of a public key.
 _PUBLIC_KEY = re.compile(r"\s(?:sk-)?(?:ssh|ecdsa)-\S+\s+AAAA")
 
@@ -246,18 +254,21 @@ def has_key(file: Path, namespace: str) -> bool:
 class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers, which is read for each verification.
 
-    The last valid statement is remembered with the content of the file, and not verified again. ``namespace`` is
-    the namespace of the signatures, and ``refusal`` the message about a statement that no key signed.
+    The last valid statement is remembered with the content of the file, and not verified again, or only after a
+    minute if keys expire. ``namespace`` is the namespace of the signatures, and ``refusal`` the message about a
+    statement that no key signed.
     """
 
     file: Path
     namespace: str = NAMESPACE
     refusal: str = "the publication is not signed by one of the publishers of this host"
     _verified: tuple[bytes, SignedStatement] | None = None
+    _known_until: float = 0.0  # monotonic
 
     def verify(self, signed: SignedStatement) -> None:
         keys = self._read()
-        if self._verified == (keys, signed):
+        now = time.monotonic()
+        if self._verified == (keys, signed) and now < self._known_until:
             return
         listed = _listed_keys(keys)
         if not listed:
@@ -272,6 +283,7 @@ class PublisherKeysFile:
                 raise HostFilesError(f"cannot verify signatures: {error}; install ssh-keygen") from error
             else:
                 self._verified = keys, signed
+                self._known_until = now + _KNOWN if _EXPIRY.search(keys) else math.inf
                 return
         raise UntrustedError(f"{self.refusal} ({self.file}): {reasons[0]}")
 

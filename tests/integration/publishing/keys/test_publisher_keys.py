@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 
 from support.keys import make_key, make_publishers
+from support.waiting import wait_until
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.base.machine import process
 from zkdeployment.publishing.keys import (
@@ -66,6 +68,28 @@ def test_a_change_of_the_list_takes_effect_at_once(publishers: Path, signed: Sig
     make_publishers(publishers, make_key(tmp_path / "two"))
     with pytest.raises(UntrustedError, match="is not signed by one of the publishers of this host"):
         keys.verify(signed)
+
+
+def test_a_key_that_expires_is_refused_after_a_minute_although_it_was_valid(
+    tmp_path: Path, key: Path, signed: SignedStatement
+):
+    end = time.strftime("%Y%m%d%H%M%S", time.localtime(time.time() + 5))
+    publishers = tmp_path / "publishers"
+    publishers.write_text(f'one valid-before="{end}" {key.with_suffix(".pub").read_text()}')
+    keys = PublisherKeysFile(publishers)
+    keys.verify(signed)
+    wait_until(lambda: is_refused(PublisherKeysFile(publishers), signed), "the key expires")
+    keys.verify(signed)
+    with mock.patch.object(time, "monotonic", return_value=time.monotonic() + 60):
+        assert is_refused(keys, signed)
+
+
+def is_refused(keys: PublisherKeysFile, signed: SignedStatement) -> bool:
+    try:
+        keys.verify(signed)
+    except UntrustedError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
