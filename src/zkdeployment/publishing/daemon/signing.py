@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import INITIAL, Cluster, Revision, is_revision
-from zkdeployment.base.errors import HostFilesError, UntrustedError
+from zkdeployment.base.errors import HostFilesError, UntrustedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.publication import is_sequence
@@ -23,6 +23,7 @@ from zkdeployment.publishing.signing.statement import SignedStatement, Statement
 from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from zkdeployment.base.machine.clock import Clock
@@ -197,6 +198,19 @@ class StandingSignature:
             *numbers, published.stamp, targets, strategy_in_force(reviewed.documents), left
         )
         return self._renew(standing, state.signed if settled else None)
+
+    def ensure_stopped(self, state: PublishedState, fetch: Callable[[], Revision]) -> None:
+        """Sign the publication of a stopped fleet again if another key signed it; ``fetch`` returns the tip.
+
+        Hosts stop the fleet when that key is removed from their lists; a resume is then enough.
+        """
+        if self._signer is None or not state.signed:
+            return
+        try:
+            if self._statement(self._signer, state) is None or not self._is_own:
+                self.ensure(state, fetch())
+        except ZkdeploymentError as error:
+            get_logger().warning("publication-not-signed-again", reason=str(error))
 
     def _ensure_initial(self, state: PublishedState, statement: Statement | None) -> bool:
         """Sign the revision ``initial`` before the first publication."""

@@ -466,7 +466,11 @@ class Syncer:
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         state = self._store.published_state()
-        self._check_state(state, options)
+        try:
+            self._check_state(state, options)
+        except AllStopError:
+            self._signature.ensure_stopped(state, self._fetch)
+            raise
         tip = self._fetch()
         self._unpublished = None if tip == state.published.ordered else (tip, state.published.ordered)
         self._keeper.complete_records(state.published)

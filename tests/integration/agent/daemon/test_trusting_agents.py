@@ -15,10 +15,11 @@ from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
-from zkdeployment.base.errors import NotConvergedError
+from zkdeployment.base.errors import AllStopError, NotConvergedError
 from zkdeployment.base.system import WantedSystem
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.publishing.watermark import published_file
 
 if TYPE_CHECKING:
@@ -282,6 +283,27 @@ def test_keys_are_changed_without_a_pause(world: SignedFleet):
         world.sign(world.key)
         world.wake()
         world.wait_for_refusal("is not signed by one of the publishers of this host")
+
+
+def test_a_stolen_key_is_changed_after_the_fleet_stopped_and_a_plain_resume_ends_the_stop(world: SignedFleet):
+    new = make_key(world.key.with_name("new"))
+    revision = world.publish()
+    with world.agents():
+        world.converge()
+        make_publishers(world.publishers, new)
+        world.wake()
+        world.wait_for_refusal("is not signed by one of the publishers of this host")
+        before, calls = world.published_nodes(), world.fleet.calls()
+        world.publishing.key = new
+        with pytest.raises(AllStopError):
+            world.publishing.sync()
+        after = world.published_nodes()
+        assert {path for path in after if after[path] != before.get(path)} == {SIGNED}
+        assert after.keys() == before.keys()
+        assert SignedStatement.from_data(after[SIGNED]).text == SignedStatement.from_data(before[SIGNED]).text
+        assert invoke("resume", "-z", world.fleet.connection, "--reason", "the key was changed").returncode == 0
+        world.converge()
+    assert (world.publishing.version, world.fleet.calls()) == (revision, calls)
 
 
 def test_a_fleet_changes_to_signed_publications_host_by_host(world: SignedFleet, host: AgentHost):
