@@ -31,14 +31,15 @@ def test_a_user_gets_an_id_and_a_key_of_which_only_a_hash_is_stored(service, ses
     assert (issued.user.id, issued.user.name, issued.user.role) == (1, "alice", Role.OPERATOR)
     assert issued.user.created_at == service.clock.time
     tenant = NewUser(name="ci", role=Role.TENANT, ssh_key="ssh-ed25519 AAAA", node_quota=3, session_lifetime=60.0)
-    assert service.users.add(tenant, ACT).user.id == 2
+    later = replace(ACT, time=6.0)
+    assert service.users.add(tenant, later).user.id == 2
     stored = json.loads(client.get("/zkdeployment/users/alice")[0])
     assert stored["key_hash"].startswith("$argon2id$")
     assert issued.key not in str([client.get(f"/zkdeployment/users/{name}") for name in ("alice", "ci")])
     users = service.users.users()
     assert [user.name for user in users] == ["alice", "ci"]
     assert (users[1].ssh_key, users[1].node_quota, users[1].session_lifetime) == ("ssh-ed25519 AAAA", 3, 60.0)
-    assert read_acts(session) == (ACT, ACT)
+    assert read_acts(session) == (ACT, later)
 
 
 @pytest.mark.parametrize("damaged", ["/shop", [1], [""], None, {}])
@@ -109,12 +110,13 @@ def test_users_that_two_services_add_at_the_same_time_get_different_ids(service,
 
 def test_changes_keep_the_identity_and_retirement_is_permanent(service, session):
     first = service.users.add(ALICE, ACT)
-    second = service.users.reset_key("alice", ACT, key_expires_at=9e9)
+    second = service.users.reset_key("alice", replace(ACT, time=6.0), key_expires_at=9e9)
     assert second.key != first.key
     assert (second.user.id, second.user.key_number, second.user.key_expires_at) == (1, 2, 9e9)
-    changed = service.users.update("alice", lambda user: replace(user, id=7, name="x", node_quota=4), ACT)
+    third = replace(ACT, time=7.0)
+    changed = service.users.update("alice", lambda user: replace(user, id=7, name="x", node_quota=4), third)
     assert changed == replace(second.user, node_quota=4)
-    retired = service.users.retire("alice", ACT)
+    retired = service.users.retire("alice", replace(ACT, time=8.0))
     assert retired.retired_at == service.clock.time
     for change in (
         lambda: service.users.retire("alice", ACT),
