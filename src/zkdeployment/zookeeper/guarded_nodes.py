@@ -24,7 +24,8 @@ def make_guarded(session: Session, acl: tuple[AclEntry, ...], wanted: Sequence[s
     The first node must have a child in ``wanted``: a node without children can be removed, and created anew, by
     everyone who may remove children of ``/zkdeployment``. Without entries in ``acl``, nothing is done.
 
-    Raises ``RefusedError`` if a node gives rights that ``acl`` does not give: others may have written below it.
+    Raises ``RefusedError`` if a node gives other rights than ``acl``, besides that to read: others may have
+    written below it.
     """
     if not acl:
         return
@@ -54,13 +55,13 @@ def _resolved(session: Session, acl: tuple[AclEntry, ...]) -> tuple[AclEntry, ..
 
 
 def _check(session: Session, path: str, expected: Iterable[AclEntry]) -> None:
-    """Raise ``RefusedError`` if a node gives rights that are not expected."""
+    """Raise ``RefusedError`` if a node gives rights that are not expected, other than to read."""
     answer = session.acl(path)
     if answer is None:
         raise RefusedError(f"another program removes {path}; try again")
     found, _ = answer
     given = _rights(expected)
-    if all(letters <= given[who] for who, letters in _rights(found).items()):
+    if all(letters - {"r"} <= given[who] for who, letters in _rights(found).items()):
         return
     shown = ",".join(map(":".join, expected))
     raise RefusedError(

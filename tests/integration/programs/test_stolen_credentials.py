@@ -8,13 +8,13 @@ publishers, those of the fleet ``verifying`` have. ``HELD`` names the test that 
 import json
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from kazoo.exceptions import NoAuthError, NotEmptyError
-from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from support.fleets.guarded import PROGRAMS, GuardedFleet, acl_entry, any_tree, evil_tree, secret
 from support.fleets.signed import TARGETS
@@ -171,6 +171,18 @@ def test_the_first_user_is_refused_after_others_made_the_node_of_the_users(zooke
         with fleet.users() as users:
             users.add(NewUser(name="alice", role=Role.ADMIN), act("add user alice"))
             assert [user.name for user in users.users()] == ["alice"]
+
+
+@pytest.mark.parametrize(("right", "refusal"), [("read", None), ("create", "others may have written")])
+def test_a_right_of_others_to_read_the_node_of_the_users_is_not_refused(
+    zookeeper, client, tmp_path, right, refusal
+):
+    fleet = GuardedFleet(tmp_path, zookeeper, client, signs=False)
+    with fleet.users(), fleet.stolen("service") as owner:
+        acl = [*owner.get_acls("/zkdeployment/users")[0], make_acl("world", "anyone", **{right: True})]
+        owner.set_acls("/zkdeployment/users", acl)
+    with nullcontext() if refusal is None else pytest.raises(RefusedError, match=refusal), fleet.users():
+        pass
 
 
 def test_the_credentials_of_the_service_make_an_admin(fleets):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.service.users.user_store import ZooKeeperUsers
-    from zkdeployment.zookeeper.servers import AclEntry, Servers
+    from zkdeployment.zookeeper.servers import Servers
     from zkdeployment.zookeeper.session import Session
 
 
@@ -100,11 +100,17 @@ def expires_option(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
-    """Connect to ZooKeeper and return the users; new nodes have the access list of the service."""
+def users_of_service(connection: Servers, *, changes: bool = True) -> Iterator[ZooKeeperUsers]:
+    """Connect to ZooKeeper and return the users; new nodes have the access list of the service.
+
+    Before ``changes``, nodes that others can write are refused, if the configuration is that of a service.
+    """
     from zkdeployment.service.users.user_store import open_users  # noqa: PLC0415  other verbs start without it
 
-    with open_users(connection, _users_acl()) as users:
+    settings = chosen_settings_if_any(click.get_current_context().params.get("config"))
+    acl = () if settings is None else settings.require(ServerSettings).users_acl
+    is_of_service = settings is not None and settings.of(ServerSettings) is not None
+    with open_users(connection, acl, guards=changes and is_of_service) as users:
         yield users
 
 
@@ -123,12 +129,6 @@ def _published_limits(session: Session) -> TenantLimits:
     return next((read(session) for read in readers if read is not None), TenantLimits())
 
 
-def _users_acl() -> tuple[AclEntry, ...]:
-    """Return the access list of users in the configuration that the verb uses, ``--config`` or the system's."""
-    settings = chosen_settings_if_any(click.get_current_context().params.get("config"))
-    return () if settings is None else settings.require(ServerSettings).users_acl
-
-
 @click.command(name="list")
 @output_option
 @zookeeper_options
@@ -140,7 +140,7 @@ def list_users(connection: Servers, output: str) -> None:
       zkdeployment user list
       zkdeployment user list -o json
     """
-    with users_of_service(connection) as store:
+    with users_of_service(connection, changes=False) as store:
         users, limits = store.users(), _published_limits(store.session)
     if output != "table":
         emit({"users": [user_to_json(user, limits) for user in users]}, output, schema="users")

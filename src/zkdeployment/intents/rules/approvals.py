@@ -11,7 +11,8 @@ counts if one of the approvers made it who did not also sign the content, so tha
 content. Each signature counts for one instance, so a revert does not make an earlier approval valid again.
 ZooKeeper holds accepted approvals and left services, too, but every client with write access could change them
 there. Therefore the syncer records them on its own machine, and a signed publication has the digest of the left
-services for other syncers. ZooKeeper can only end the instances of that record, when another syncer published.
+services for other syncers. When another syncer has published, ZooKeeper can end the instances of that record, and
+name later ones, whose approvals still need signatures that count.
 """
 
 from __future__ import annotations

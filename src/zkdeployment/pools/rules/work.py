@@ -553,12 +553,14 @@ def recorded_leases(facts: PoolFacts) -> dict[str, RecordedLease]:
 
 
 def idle_leases(facts: PoolFacts) -> dict[str, Lease]:
-    """Return the idle role and the reached number of each registered host that is an unused node, as a lease."""
+    """Return the idle role and the reached number, as a lease, of each registered unused host that was leased."""
     found = {}
     for node in facts.snapshot.nodes.values():
         host = facts.sources.hosts.get(node.host or "")
-        if node.is_unused and host is not None and (role := _role(node, host.identity.id, facts)) is not None:
-            found[host.identity.id] = Lease(role, 0 if host.leased is None else host.leased.number)
+        if not node.is_unused or host is None or host.leased is None or not host.leased.number:
+            continue
+        if (role := _role(node, host.identity.id, facts)) is not None:
+            found[host.identity.id] = Lease(role, host.leased.number)
     return found
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.agent.rules.lease import Lease, lease_from_properties
-from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, UntrustedError
+from zkdeployment.base.errors import HostFilesError, ProgramError, TreeError, UnreachableError, UntrustedError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
@@ -178,11 +177,15 @@ class ZooKeeperLeases:
                 number = self._keys.next_number(idle[host_id])
             except TreeError:  # another program wrote the number
                 number = self._keys.next_number(None)
-            self._session.ensure(pool_paths.LEASES)
             lease, path = Lease(idle[host_id].role, number), pool_paths.lease_path(host_id)
-            with contextlib.suppress(TransactionError):  # another worker has given the host a lease
+            try:
+                self._session.ensure(pool_paths.LEASES)
                 self._session.commit(Create(path, self._encode(host_id, lease, None)))
                 get_logger().info("lease-restored", lease=path, number=number)
+            except TransactionError:  # another worker has given the host a lease
+                continue
+            except (HostFilesError, ProgramError) as error:
+                get_logger().warning("lease-not-restored", lease=path, reason=str(error))
 
     def give(self, host_id: str, role: str | None, keys: Sequence[str], session: int | None = None) -> Lease:
         """Give a host a role (``None``: no change) and keys, with the next number, and return the lease.

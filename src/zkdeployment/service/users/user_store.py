@@ -286,14 +286,15 @@ def guard_users(session: Session, acl: tuple[AclEntry, ...]) -> None:
 
 
 @contextlib.contextmanager
-def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[ZooKeeperUsers]:
-    """Connect to ZooKeeper and return the users; ``acl`` guards their nodes. Raises ``UnreachableError``.
+def open_users(servers: Servers, acl: tuple[AclEntry, ...], *, guards: bool = True) -> Iterator[ZooKeeperUsers]:
+    """Connect to ZooKeeper and return the users; ``acl`` is for their new nodes. Raises ``UnreachableError``.
 
-    Raises ``RefusedError`` as ``guard_users`` does, and ``ConfigurationError`` if the libraries of the service are
-    not installed.
+    With ``guards``, raises ``RefusedError`` as ``guard_users`` does. Raises ``ConfigurationError`` if the
+    libraries of the service are not installed.
     """
     with service_libraries():
         from zkdeployment.service.users.key_hashes import KeyHasher  # noqa: PLC0415  hosts do not have these libraries
     with verb_session(servers) as session:
-        guard_users(session, acl)
+        if guards:
+            guard_users(session, acl)
         yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())
