@@ -33,9 +33,8 @@ def make_guarded(session: Session, acl: tuple[AclEntry, ...], wanted: Sequence[s
     nodes = session.get_many(wanted)
     missing = [Create(path, acl=acl) for path, node in zip(wanted, nodes, strict=True) if node is None]
     if missing:
-        with contextlib.suppress(
-            TransactionError
-        ):  # another program creates them, and the check reads their lists
+        # If another program creates them, the check reads its lists.
+        with contextlib.suppress(TransactionError):
             session.commit(*missing)
     expected = _resolved(session, acl)
     for path in wanted:

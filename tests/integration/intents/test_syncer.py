@@ -346,15 +346,21 @@ def test_an_approval_begins_one_instance_only(publishing: Publishing, approved: 
     assert record(publishing).state.value == "Instantiated"
 
 
-@pytest.mark.parametrize("is_removed", [False, True])
-def test_an_approval_of_an_instance_that_another_syncer_ended_does_not_count_again(
-    publishing: Publishing, approved: ApprovedPublishing, is_removed: bool
-):
+def ended_by_another(approved: ApprovedPublishing) -> ApprovedPublishing:
+    """Return another syncer, which published the end of an instance that the first one knows as running."""
     other = approved.another()
     approved.push("Instantiated", signed=True)
     approved.sync()
     approved.push("Terminated", signed=True)
     other.sync()
+    return other
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_an_approval_of_an_instance_that_another_syncer_ended_does_not_count_again(
+    publishing: Publishing, approved: ApprovedPublishing, is_removed: bool
+):
+    other = ended_by_another(approved)
     if is_removed:
         publishing.push(TREE, i_yaml=None)
         other.sync()
@@ -382,11 +388,7 @@ def test_a_syncer_that_first_publishes_the_removal_of_a_group_remembers_the_ende
 def test_an_instance_that_another_syncer_ended_does_not_prevent_the_next_one(
     publishing: Publishing, approved: ApprovedPublishing, is_last: bool
 ):
-    other = approved.another()
-    approved.push("Instantiated", signed=True)
-    approved.sync()
-    approved.push("Terminated", signed=True)
-    other.sync()
+    other = ended_by_another(approved)
     approved.push("Approved", signed=True, again=True, step="Approved")
     other.sync()
     approved.push("Instantiated", signed=True)

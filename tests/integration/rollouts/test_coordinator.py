@@ -36,6 +36,15 @@ def fleet(zookeeper):
         yield CoordinatedFleet(zookeeper, session)
 
 
+def run_until_baking(fleet, daemon):
+    """Run cycles of the coordinator and the hosts until the bake time of the only group begins."""
+    for _ in range(4):
+        daemon.run_cycle()
+        fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
+    daemon.run_cycle()
+    assert fleet.running.active_phase.baking_since is not None
+
+
 def run_cycles(*coordinators, times=3):
     for _ in range(times):
         for daemon in coordinators:
@@ -124,11 +133,7 @@ class TestRolloutOfGroups:
         fleet.register(plain_hosts("ab"))
         fleet.publish("r1", strategy(replace(group("x"), pace=Pace(bake_time=60))))
         with fleet.coordinator() as daemon:
-            for _ in range(4):
-                daemon.run_cycle()
-                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
-            daemon.run_cycle()
-            assert fleet.running.active_phase.baking_since is not None
+            run_until_baking(fleet, daemon)
             fleet.change(f"{paths.HOSTS}/b", error="boom")
             fleet.clock.time += 60
             over = fleet.run(daemon.coordinator)
@@ -149,11 +154,7 @@ class TestRolloutOfGroups:
         pace = Pace(bake_time=60)
         fleet.publish("r1", strategy(replace(group("x", critical=True, maximum_failed=0), pace=pace)))
         with fleet.coordinator() as daemon:
-            for _ in range(4):
-                daemon.run_cycle()
-                fleet.work() if fleet.session.get(paths.ROLLOUTS) else None
-            daemon.run_cycle()
-            assert fleet.running.active_phase.baking_since is not None
+            run_until_baking(fleet, daemon)
             lacking = {"p1/store/v1/shop": {"services": ["/z/one"]}}
             fleet.change(f"{paths.HOSTS}/b", version=None, sequence=0, lacking=lacking, **host)
             fleet.wait(daemon.coordinator, 60)

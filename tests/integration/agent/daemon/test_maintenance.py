@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from zkdeployment.programs.main import main
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from support.agents import AgentHost, Fleet
     from support.publishing import Publishing
@@ -305,15 +305,22 @@ def test_a_failed_undeployment_stops_the_fleet_and_the_drain_continues_after_a_r
         h2.wait_for_version(first)
 
 
-def test_a_drained_host_and_a_host_that_deploys_do_not_act_at_once_under_a_roles_controller(fleet: Fleet, run):
-    fleet.controller("web", "ctl", "1.0")
-    fleet.service("/shop/db", "foo", "1.0", web=1)
+def deploy_and_change(fleet: Fleet, hosts: Sequence[AgentHost]) -> None:
+    """Let the hosts deploy r1 and end their agents, then set the version r2."""
     fleet.set_version("r1")
-    h1, h2, h3 = hosts = [fleet.host(name, role="web") for name in ("h1", "h2", "h3")]
-    with h1.agent(), h2.agent(), h3.agent():
+    with ExitStack() as agents:
+        for host in hosts:
+            agents.enter_context(host.agent())
         wait_for_versions(hosts, "r1")
     fleet.journal.unlink()
     fleet.set_version("r2")
+
+
+def test_a_drained_host_and_a_host_that_deploys_do_not_act_at_once_under_a_roles_controller(fleet: Fleet, run):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/shop/db", "foo", "1.0", web=1)
+    h1, h2, h3 = hosts = [fleet.host(name, role="web") for name in ("h1", "h2", "h3")]
+    deploy_and_change(fleet, hosts)
     block = h2.block()
     with h3.agent():
         h3.wait_for_version("r2")
@@ -336,12 +343,8 @@ def test_a_drained_host_and_a_host_that_deploys_do_not_act_at_once_under_a_roles
 def test_a_drain_that_changed_nothing_releases_the_lock_of_its_role_when_the_agent_ends(fleet: Fleet, run):
     fleet.controller("web", "ctl", "1.0")
     fleet.service("/shop/db", "foo", "1.0", web=1, other=1)
-    fleet.set_version("r1")
     h1, h2, h3 = hosts = fleet.host("h1", role="web"), *(fleet.host(name, role="other") for name in ("h2", "h3"))
-    with h1.agent(), h2.agent(), h3.agent():
-        wait_for_versions(hosts, "r1")
-    fleet.journal.unlink()
-    fleet.set_version("r2")
+    deploy_and_change(fleet, hosts)
     block = h3.block()
     with h2.agent():
         h2.wait_for_version("r2")

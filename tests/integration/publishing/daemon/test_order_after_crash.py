@@ -15,14 +15,19 @@ def tree(host):
     return f"/shop\n  /x : foo\n    version = '1.0'\n    undeploy = 'last'\n    /deploy\n      /{host}\n{others}"
 
 
-@pytest.mark.parametrize("crash", [1, 3])
-def test_a_host_still_keeps_its_service_if_the_new_tree_was_half_published(
-    publishing: Publishing, monkeypatch, crash
-):
+def publish_first(publishing):
+    """Publish the service on the host a, which the host b is to get next."""
     publishing.push(tree("a"))
     publishing.sync()
     for host in "ab":
         publishing.register(host, str(publishing.version))
+
+
+@pytest.mark.parametrize("crash", [1, 3])
+def test_a_host_still_keeps_its_service_if_the_new_tree_was_half_published(
+    publishing: Publishing, monkeypatch, crash
+):
+    publish_first(publishing)
     publishing.push(tree("b"))
     publishing.interrupt(monkeypatch, after=crash)
     publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
@@ -34,10 +39,7 @@ def test_the_next_publication_replaces_an_unfinished_order_that_has_the_same_seq
     publishing: Publishing, monkeypatch, has_order
 ):
     """The sequences follow the last one while it is ahead of the clock."""
-    publishing.push(tree("a"))
-    publishing.sync()
-    for host in "ab":
-        publishing.register(host, str(publishing.version))
+    publish_first(publishing)
     targets = publishing.get("/zkdeployment/targets")
     ahead = targets["sequence"] + 3600
     publishing.put("/zkdeployment/targets", targets | {"sequence": ahead, "since": ahead})
