@@ -39,11 +39,11 @@ from zkdeployment.publishing.store.hosts import read_inventories, replace_invent
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport, RolloutPart
 from zkdeployment.strategies.store.agent_records import (
-    decode_grant,
-    decode_report,
     encode_report,
-    granting_id,
+    read_judging_part,
     read_outline,
+    read_permission,
+    read_rollout_id,
 )
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
@@ -173,10 +173,8 @@ class ZooKeeperFleet(HostRegistration):
         strategy does not govern the cluster version.
         """
         hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        published, cluster = decode_published(targets), None if hosts is None else cluster_of(hosts)
-        if not published.governs(cluster) or failed.sequence < published.effective_since:
-            return None
-        return self.permission(published.effective_since, identity).part
+        cluster = None if hosts is None else cluster_of(hosts)
+        return read_judging_part(self._session, decode_published(targets), cluster, failed.sequence, identity.id)
 
     def stop_group(self, stop: GroupStop) -> bool:
         """Record a failure that stops one group, unless the group is stopped already.
@@ -210,24 +208,19 @@ class ZooKeeperFleet(HostRegistration):
         session = self._session
         if changed is not None:
             session.exists(paths.ROLLOUTS, WatchHandler(changed))
-        rollout_id = granting_id(session.get(paths.ROLLOUTS))
-        if rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+        rollout_id = read_rollout_id(session, sequence)
+        if rollout_id is None:
             return Permission()
-        grant_path = paths.grant_path(rollout_id, identity.id)
         if changed is not None:
-            session.exists(grant_path, WatchHandler(changed))
-        report_paths = [paths.report_path(rollout_id, phase.value, identity.id) for phase in Phase]
-        node, *nodes = session.get_many([grant_path, *report_paths])
-        reports = {
-            phase: decode_report(report) for phase, report in zip(Phase, nodes, strict=True) if report is not None
-        }
-        grant = None if node is None else decode_grant(node)
-        if follows:
-            if changed is not None:
-                session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
-            outline = read_outline(session, sequence)
-            grant = Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
-        return Permission(rollout_id, grant, reports)
+            session.exists(paths.grant_path(rollout_id, identity.id), WatchHandler(changed))
+        permission = read_permission(session, rollout_id, identity.id)
+        if not follows:
+            return permission
+        if changed is not None:
+            session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
+        outline = read_outline(session, sequence)
+        is_over = outline is not None and outline.ended_well
+        return replace(permission, grant=Grant("", Phase.DEPLOY) if is_over else None)
 
     def other_hosts(
         self, identity: Identity, own: Mapping[str, int], ids: Collection[str] | None = None

@@ -23,13 +23,15 @@ from zkdeployment.publishing.store.cluster import (
     recording_stop,
 )
 from zkdeployment.strategies.permission import PhaseReport
-from zkdeployment.strategies.store.agent_records import encode_report
+from zkdeployment.strategies.store.agent_records import encode_report, read_judging_part
 from zkdeployment.tree.values import node_name
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
+    from zkdeployment.base.cluster import Cluster
+    from zkdeployment.base.publication import Published
     from zkdeployment.zookeeper.session import Session
 
 
@@ -74,7 +76,7 @@ def remove_reboot(session: Session, host_id: str) -> None:
 def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
     """Report each host that did not come back in time as failed, and return the records of these reboots.
 
-    The failure stops the fleet, is reported to the rollout that permitted the step, or concerns only a host that
+    The failure stops the fleet, is reported to the rollout that judges the host, or concerns only a host that
     can be leased. If the fleet no longer has the publication, or the host is in maintenance, the record is only
     marked.
     """
@@ -96,20 +98,39 @@ def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operat
     if hosts is None or read_maintenance(session, now, [node_name(path)]):
         return [marking]
     cluster = cluster_of(hosts)
-    if not decode_published(targets).is_wanted(cluster, record.revision, record.sequence):
+    published = decode_published(targets)
+    if not published.is_wanted(cluster, record.revision, record.sequence):
         return [marking]
     result = _recording_result(session, record, stop.reason, now)
-    if record.rollout is not None and record.phase is not None:
-        report = paths.report_path(record.rollout, record.phase, record.host_id)
-        above, former = session.get_many([report.rpartition("/")[0], report])
-        if above is not None:
-            reporting = [Create(report, encode_report(PhaseReport(now, stop.reason)))] if former is None else []
-            return [marking, *reporting, *result]
+    report = _report_path(session, record, published, cluster)
+    if report is not None:
+        data = encode_report(PhaseReport(now, stop.reason))
+        reporting = [Create(report, data)] if session.get(report) is None else []
+        return [marking, *reporting, *result]
     if record.alone:
         return [marking, *result]
     is_stopped = cluster.version is None and cluster.mandate(record.host_id) is None
     stopping = Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
     return [marking, stopping, *recording_stop(session, stop), *result]
+
+
+def _report_path(session: Session, record: RebootRecord, published: Published, cluster: Cluster) -> str | None:
+    """Return where the failure is reported to a rollout; ``None`` if no rollout judges the host.
+
+    The rollout that permitted the step judges the host while its nodes exist, then a later rollout of the
+    publication, unless that rollout has the report of the host already.
+    """
+    if record.rollout is not None and record.phase is not None:
+        report = paths.report_path(record.rollout, record.phase, record.host_id)
+        if session.get(report.rpartition("/")[0]) is not None:
+            return report
+    if record.alone:
+        return None
+    part = read_judging_part(session, published, cluster, record.sequence, record.host_id)
+    if part is None:
+        return None
+    report = paths.report_path(part.rollout, part.phase.value, record.host_id)
+    return report if session.get(report) is None else None
 
 
 def _recording_result(session: Session, record: RebootRecord, reason: str, now: float) -> list[Operation]:

@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.json_values import json_problem
 from zkdeployment.base.log import get_logger
-from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, RolloutOutline, outline_from_json
+from zkdeployment.strategies.permission import (
+    Grant,
+    Permission,
+    Phase,
+    PhaseReport,
+    RolloutOutline,
+    RolloutPart,
+    outline_from_json,
+)
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, unpack
 
 if TYPE_CHECKING:
+    from zkdeployment.base.cluster import Cluster
+    from zkdeployment.base.publication import Published
     from zkdeployment.zookeeper.session import Session
 
 
@@ -37,6 +47,33 @@ def read_outline(session: Session, sequence: int) -> RolloutOutline | None:
         get_logger().warning("rollout-unreadable", reason=str(error))
         return None
     return outline if outline.sequence == sequence else None
+
+
+def read_rollout_id(session: Session, sequence: int) -> str | None:
+    """Return the id of the rollout of a publication whose grants are valid, ``None`` if there is none."""
+    rollout_id = granting_id(session.get(paths.ROLLOUTS))
+    return rollout_id if rollout_id is not None and rollout_id.startswith(f"{sequence}-") else None
+
+
+def read_permission(session: Session, rollout_id: str, host_id: str) -> Permission:
+    """Read the grant and the reports of a host in a rollout."""
+    report_paths = [paths.report_path(rollout_id, phase.value, host_id) for phase in Phase]
+    grant, *nodes = session.get_many([paths.grant_path(rollout_id, host_id), *report_paths])
+    reports = {phase: decode_report(node) for phase, node in zip(Phase, nodes, strict=True) if node is not None}
+    return Permission(rollout_id, None if grant is None else decode_grant(grant), reports)
+
+
+def read_judging_part(
+    session: Session, published: Published, cluster: Cluster | None, sequence: int, host_id: str
+) -> RolloutPart | None:
+    """Return the part of the present rollout that judges a failure of a host in the publication ``sequence``.
+
+    ``None`` if no rollout of that publication is under way, or the strategy does not govern the cluster version.
+    """
+    if not published.governs(cluster) or sequence < published.effective_since:
+        return None
+    rollout_id = read_rollout_id(session, published.effective_since)
+    return None if rollout_id is None else read_permission(session, rollout_id, host_id).part
 
 
 def encode_grant(grant: Grant) -> bytes:

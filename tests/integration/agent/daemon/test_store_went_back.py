@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.exceptions import NotEmptyError
 from structlog.testing import capture_logs
 
 from support.agents import put_script
@@ -44,13 +46,21 @@ def wipe(client: KazooClient) -> None:
     """Delete all nodes."""
     for name in client.get_children("/"):
         if name != "zookeeper":
-            client.delete(f"/{name}", recursive=True)
+            delete(client, f"/{name}")
+
+
+def delete(client: KazooClient, path: str) -> None:
+    """Delete a node and all nodes below it, also those that an agent creates meanwhile."""
+    while True:
+        with suppress(NotEmptyError):
+            client.delete(path, recursive=True)
+            return
 
 
 def restore(client: KazooClient, nodes: dict[str, bytes]) -> None:
     """Restore all nodes of a backup."""
     for path in backup(client).keys() - nodes.keys():
-        client.delete(path, recursive=True)
+        delete(client, path)
     for path, data in reversed(nodes.items()):  # so that /hosts, which agents watch, is not restored last
         client.ensure_path(path)
         client.set(path, data)

@@ -13,6 +13,7 @@ import pytest
 from support.agents import SCRIPT, AgentHost, Fleet, put_script
 from support.builders import make_package
 from support.commands import invoke
+from support.fleets.coordinated import ScriptedRollout
 from support.waiting import wait_until
 from support.zookeeper import CountedSession
 from zkdeployment.agent.reporting import host_reporting
@@ -284,6 +285,28 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
         fleet.set_version("r1")
         machine.host.wait_for_version("r1")
     assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_host_that_does_not_come_back_is_judged_by_the_next_rollout_of_its_publication(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot_timeout=60)
+    rollout = ScriptedRollout(fleet, "r1")
+    rollout.begin()
+    rollout.grant("deploy")
+    with machine.reaching_its_reboot():
+        pass
+    fleet.client.delete(paths.rollout_path(rollout.id), recursive=True)
+    rollout.begin(attempt=2)
+    with Session(fleet.connection) as session:
+        (record,) = read_reboots(session)
+        record = replace(record, sequence=1)  # that of a whole publication
+        session.commit(*recording_reboot(session, record))
+        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert read_stops(session) == ()
+    (report, error) = rollout.reports().popitem()
+    assert report == "prepare:h1"
+    assert "did not come back from its reboot within 60 s" in str(error)
+    assert fleet.version == "r1"
 
 
 def test_a_host_that_can_be_leased_and_does_not_come_back_does_not_stop_the_fleet(fleet):
