@@ -50,7 +50,7 @@ def read_outline(session: Session, sequence: int) -> RolloutOutline | None:
 
 
 def read_rollout_id(session: Session, sequence: int) -> str | None:
-    """Return the id of the rollout of a publication whose grants are valid, ``None`` if there is none."""
+    """Return the id of the rollout of a publication; ``None`` without one, and if its grants are void."""
     rollout_id = granting_id(session.get(paths.ROLLOUTS))
     return rollout_id if rollout_id is not None and rollout_id.startswith(f"{sequence}-") else None
 
