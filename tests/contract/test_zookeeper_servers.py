@@ -141,6 +141,11 @@ def test_a_transaction_is_executed_whole_or_not_at_all(arena):
                 session.commit(Create("/e/below"))
             first, second = session.enqueue("/a/q-", b""), session.enqueue("/a/q-", b"")
             assert first < second
+            third = session.enqueue_lasting("/a/q-", b"3", 1)
+            assert (second < third, session.get(third).data, session.get(third).owner) == (True, b"3", 0)
+            with pytest.raises(TransactionError) as refused:
+                session.enqueue_lasting("/a/q-", b"", 0)
+            assert refused.value.path == "/a"
             assert [node and node.data for node in session.get_many(["/a", "/none", "/a/b"])] == [b"2", None, b""]
 
     arena.run(body)

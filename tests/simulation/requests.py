@@ -63,6 +63,8 @@ def answer_write(request: Any, paths: Sequence[str], failures: list[Any] | None,
     """Return the answer to a write, which may be an exception."""
     if request.type == serialization.Sync.type:
         return request.path
+    if isinstance(request, serialization.Transaction):
+        return failures or [*paths]
     if request.type == serialization.Transaction.type:
         return failures or []
     if failures is not None:

@@ -31,6 +31,7 @@ from zkdeployment.zookeeper.nodes import Node, check_path
 from zkdeployment.zookeeper.reads import Read, follow_each, read_together
 from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.transactions import (
+    Check,
     Create,
     Operation,
     TransactionError,
@@ -290,21 +291,21 @@ class Session(Connection):
         with contextlib.suppress(TransactionError):
             self.commit(Create(path, data))
 
-    def enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> str:
-        """Create a sequential node, named ``path`` with the next number appended, and return its path.
+    def enqueue(self, path: str, data: bytes) -> str:
+        """Create an ephemeral, sequential node: ``path`` with the next number appended; return its path.
 
         After ``UnreachableError`` the node may exist.
         """
-        return self.begin_enqueue(path, data, ephemeral=ephemeral)()
+        return self.begin_enqueue(path, data)()
 
-    def begin_enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> Callable[[], str]:
+    def begin_enqueue(self, path: str, data: bytes) -> Callable[[], str]:
         """Send what ``enqueue`` sends, and return a function that waits for its end and returns the node's path.
 
         ZooKeeper executes later requests after it.
         """
         check_path(path)
         wait = self._write(
-            lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True), f"create {path}"
+            lambda: self._client.create_async(path, data, ephemeral=True, sequence=True), f"create {path}"
         )
 
         def finish() -> str:
@@ -317,6 +318,21 @@ class Session(Connection):
             return made
 
         return finish
+
+    def enqueue_lasting(self, path: str, data: bytes, version: int) -> str:
+        """Create a persistent, sequential node below a node that is at ``version``; return its path.
+
+        After ``UnreachableError`` the node may exist, or be created until the node above it is changed. Raises
+        ``TransactionError`` if that node has another version.
+        """
+        above = check_path(path).rpartition("/")[0]
+        transaction = self._client.transaction()
+        transaction.check(above, version)
+        transaction.create(path, data, acl=self._client.default_acl, sequence=True)
+        results = self._write(transaction.commit_async, f"create {path}")()
+        failures = [result for result in results if isinstance(result, KazooException)]
+        check_failures([Check(above, version), Create(path, data)], failures)
+        return str(results[-1])
 
     # Cleaning up
 

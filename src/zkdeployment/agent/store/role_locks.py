@@ -18,7 +18,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import QueueWatch
 from zkdeployment.zookeeper.nodes import Node, encode
-from zkdeployment.zookeeper.transactions import Delete, TransactionError
+from zkdeployment.zookeeper.transactions import Delete, Set, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -116,6 +116,19 @@ def _held(session: Session, own: Sequence[Request]) -> list[str]:
     return [request.role for request in own if request.path in first]
 
 
+def _refuse_late_requests(session: Session, role: str) -> None:
+    """Let ZooKeeper refuse all requests for a role's lock that were sent before and have not arrived.
+
+    A request is created at a version of the node above it. A killed agent's request may arrive after its successor
+    has searched the queue, and would stay there.
+    """
+    directory = f"{paths.ROLE_LOCKS}/{role}"
+    node = session.get(directory)
+    if node is not None:
+        with contextlib.suppress(TransactionError):  # another host has changed the version
+            session.commit(Set(directory, node.data, node.version))
+
+
 def _delete(session: Session, path: str) -> None:
     with contextlib.suppress(TransactionError):  # removed in the meantime
         session.commit(Delete(path))
@@ -172,6 +185,8 @@ class RoleRequests:
             return requests_of(self.session, host_id)
         recorded = _own(self.session, host_id, [path for path in known.values() if path is not None])
         unclear = [role for role, path in known.items() if path is None]
+        for role in unclear:
+            _refuse_late_requests(self.session, role)
         return [*recorded, *(requests_of(self.session, host_id, unclear) if unclear else ())]
 
 
@@ -197,12 +212,8 @@ class RoleRequestLock:
         self._request: str | None = None
         self._first: str | None = None
         self._ahead = 0
-        self._joined = self._may_be_several = False
-        if session.get(self._directory) is None:
-            raise TreeError(
-                f"cannot lock role {role}, which has a controller: {self._directory} does not exist; the syncer"
-                " creates it, so publish again"
-            )
+        self._joined = False
+        self._version = self._read_version()
 
     @property
     def ahead(self) -> int:
@@ -223,12 +234,10 @@ class RoleRequestLock:
         self._remove_requests()
 
     def _remove_requests(self) -> None:
-        if self._request is None or self._may_be_several:
-            for own in requests_of(self._session, self._identity.id, [self._role]):
-                _delete(self._session, own.path)
-        else:
-            _delete(self._session, self._request)
-        self._request, self._may_be_several = None, False
+        request = self._request or self._adopt()
+        if request is not None:
+            _delete(self._session, request)
+        self._request = None
         self._requests.leave(self._identity.id, self._role)
 
     def withdraw(self) -> None:
@@ -274,22 +283,31 @@ class RoleRequestLock:
         own = [request.path for request in known if request.role == self._role]
         for newer in own[1:]:
             _delete(self._session, newer)
-        unclear = {self._role: None} if self._may_be_several else {}
-        self._requests.keep(self._identity.id, {**_paths(known), **unclear})
+        self._requests.keep(self._identity.id, _paths(known))
         return own[0] if own else None
 
     def _join(self) -> str:
+        """Create a request; after ``UnreachableError`` the record says that there may be one."""
         data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
         self._requests.join(self._identity.id, self._role)
         self._joined = True  # even if the answer is lost, every request of this host is one of this object
-        try:
-            path = self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
-        except UnreachableError:
-            self._may_be_several = True  # the server may have created the request already
-            raise
-        if not self._may_be_several:
-            self._requests.join(self._identity.id, self._role, path)
-        return path
+        while True:
+            try:
+                path = self._session.enqueue_lasting(f"{self._directory}/{_PREFIX}", data, self._version)
+            except TransactionError:  # a host refuses late requests
+                self._version = self._read_version()
+            else:
+                self._requests.join(self._identity.id, self._role, path)
+                return path
+
+    def _read_version(self) -> int:
+        node = self._session.get(self._directory)
+        if node is None:
+            raise TreeError(
+                f"cannot lock role {self._role}, which has a controller: {self._directory} does not exist; the"
+                " syncer creates it, so publish again"
+            )
+        return node.version
 
     def _read_queue(self) -> list[str]:
         queue = [f"{self._directory}/{name}" for name in queued(self._session.children(self._directory) or ())]

@@ -16,7 +16,7 @@ from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, U
 from zkdeployment.base.host import Identity
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.zookeeper.session import Session
-from zkdeployment.zookeeper.transactions import Delete
+from zkdeployment.zookeeper.transactions import Delete, TransactionError
 
 PLACE = "/role-locks/web"
 
@@ -50,7 +50,12 @@ def request(session, number, role="web"):
     """Leave a request as an agent of zc.zkdeployment does."""
     session.ensure(f"/role-locks/{role}")
     data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
-    return session.enqueue(f"/role-locks/{role}/lr-", data, ephemeral=False)
+    return put_request(session, data, role)
+
+
+def put_request(session, data, role="web"):
+    place = f"/role-locks/{role}"
+    return session.enqueue_lasting(f"{place}/lr-", data, session.get(place).version)
 
 
 def test_the_error_names_the_missing_lock_node_of_a_role(session):
@@ -64,7 +69,7 @@ def test_a_check_and_a_holder_query_take_three_requests_at_any_queue_length(sess
     mine = lock(session)
     assert mine.acquire(0)
     for _ in range(60):
-        session.enqueue(f"{PLACE}/lr-", b'{"requestor": "2", "hostname": "web2"}', ephemeral=False)
+        request(session, 2)
     sent = sent_requests(session, monkeypatch)
     mine.check()
     assert mine.holder() == "web1 (1)"
@@ -87,18 +92,27 @@ def test_each_release_of_a_role_lock_takes_three_requests_at_any_queue_length(se
     assert session.children(PLACE) == []
 
 
-def test_a_release_also_deletes_a_second_request_that_appears_late(session, other, monkeypatch):
-    mine = lock(session)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_request_that_arrives_after_its_host_has_searched_the_queue_is_refused(
+    session, other, monkeypatch, restarted
+):
+    memory, late, send = MemoryOfRequests({}), [], other.enqueue_lasting
 
-    def lose_the_request(*_, **__):
+    def hold_back(*request):
         monkeypatch.undo()
+        late.append(request)
         raise UnreachableError("no answer")
 
-    monkeypatch.setattr(session, "enqueue", lose_the_request)
+    monkeypatch.setattr(other, "enqueue_lasting", hold_back)
+    mine = lock(other, joined=JoinedRoles(memory))
     with pytest.raises(UnreachableError):
         mine.acquire(0)
+    assert memory.requests == {"web": None}
+    if restarted:
+        mine = lock(session, joined=JoinedRoles(memory))
     assert mine.acquire(0)
-    other.enqueue(f"{PLACE}/lr-", b'{"requestor": "1", "hostname": "web1"}', ephemeral=False)
+    with pytest.raises(TransactionError):
+        send(*late[0])
     mine.release()
     assert session.children(PLACE) == []
 
@@ -165,8 +179,7 @@ def test_a_restarted_host_adopts_its_request(session, other):
 
 def test_of_two_requests_of_a_host_the_older_is_kept(session):
     for number in (1, 2, 1):
-        data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
-        session.enqueue(f"{PLACE}/lr-", data, ephemeral=False)
+        request(session, number)
     assert lock(session).acquire(0)
     assert sorted(session.children(PLACE)) == ["lr-0000000000", "lr-0000000001"]
 
@@ -185,12 +198,12 @@ def test_a_request_whose_creation_was_not_answered_is_adopted(session, other, mo
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
 
-    def lose_the_answer(*arguments, **options):
+    def lose_the_answer(*arguments):
         monkeypatch.undo()
-        other.enqueue(*arguments, **options)
+        other.enqueue_lasting(*arguments)
         raise UnreachableError("no answer")
 
-    monkeypatch.setattr(other, "enqueue", lose_the_answer)
+    monkeypatch.setattr(other, "enqueue_lasting", lose_the_answer)
     with pytest.raises(UnreachableError):
         second.acquire(0)
     assert not second.acquire(0)
@@ -267,7 +280,7 @@ def test_a_host_without_the_lock_releases_no_lock_and_leaves_the_queue(session, 
 
 
 def test_an_unreadable_request_holds_the_lock_until_it_is_removed(session):
-    path = session.enqueue(f"{PLACE}/lr-", b"[[[", ephemeral=False)
+    path = put_request(session, b"[[[")
     session.ensure(f"{PLACE}/something-else")
     mine = lock(session)
     assert not mine.acquire(0)
