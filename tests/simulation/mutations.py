@@ -623,9 +623,6 @@ MUTATIONS = {
     "failed metrics ignored": Mutation(metrics_ignored, "analyses", first=32),
     "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
     "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=50),
-    "a resumed group continues without a grant": Mutation(
-        deployments_outlive_publications, "group stops", first=61
-    ),
     "a host in maintenance begins a step": Mutation(maintenance_ends_no_deployments, "maintenance", first=2),
     "a reboot gives its lock away": Mutation(reboots_unlocked, "reboots"),
     "a reboot is not recorded": Mutation(reboots_unrecorded, "reboots"),
@@ -690,4 +687,7 @@ DEFECTS = {
 SEARCHED = {
     "withheld steps need no grant": Mutation(withheld_plans_need_no_grant, "resumed groups"),
     "a host that gives the revision up counts as done": Mutation(given_up_revisions_unnoticed, "resumed groups"),
+    "a resumed group continues without a grant": Mutation(
+        deployments_outlive_publications, "resumed groups published again"
+    ),
 }

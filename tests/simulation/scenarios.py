@@ -94,6 +94,14 @@ SCENARIOS = {
         theme="group stops",
         bounds=Bounds(order=0, all=2),
     ),
+    "resumed groups published again": Scenario(
+        ("correct", "resume group", "publish again"),
+        services=3,
+        governed=True,
+        faults=("failing",),
+        theme="group stops",
+        bounds=Bounds(order=0, all=2),
+    ),
     "retries": Scenario(
         ("retry", "resume latest"), services=1, faults=("failing",), bounds=Bounds(fault=2, order=0, act=0, all=2)
     ),

@@ -22,7 +22,10 @@ FOUND = {
     "ordered": ("order between services ignored",),
     "restarts": ("a terminated agent gives its half-done service away",),
     "groups": ("the stop of a group is ignored", "an error beside a script frees its lock"),
-    "resumed groups": tuple(SEARCHED),
+    **{
+        scenario: tuple(name for name, mutation in SEARCHED.items() if mutation.theme == scenario)
+        for scenario in ("resumed groups", "resumed groups published again")
+    },
     "retries": ("a retry forgets the stops", "a retry outlives stops"),
     "retries of two services": ("all hosts follow a retry",),
     "versions by hand": ("a retry outlives a version by hand",),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+import structlog
 from click.testing import CliRunner
 
 from zkdeployment.base.machine import process
@@ -46,12 +49,19 @@ def run(*argv: object, env: Mapping[str, str] | None = None, cwd: Path | None = 
 
 @contextmanager
 def _logs_kept() -> Iterator[None]:
-    """Restore the configuration of logging afterwards."""
+    """Let other threads log to the present output, and restore the configuration of logging afterwards."""
     loggers = [logging.getLogger(name) for name in (None, "kazoo", "git")]
     before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
+    configuration, thread, output = structlog.get_config(), threading.current_thread(), sys.stdout
+
+    def make_logger(*_: object) -> structlog.PrintLogger:
+        return structlog.PrintLogger(None if threading.current_thread() is thread else output)
+
+    structlog.configure(logger_factory=make_logger)
     try:
         yield
     finally:
+        structlog.configure(**configuration)
         for logger, level, handlers in before:
             logger.setLevel(level)
             logger.handlers[:] = handlers
