@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kazoo import exceptions
@@ -58,6 +59,23 @@ def send(client: Any, operations: Sequence[Operation]) -> Any:
     result = client.handler.async_result()
     client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
     return result
+
+
+def _send_queued(client: Any, above: Check, creation: Create) -> Any:
+    """Send the creation of a sequential node, with a check, and return kazoo's future: the results or failures."""
+    transaction = client.transaction()
+    transaction.check(above.path, above.version)
+    transaction.create(creation.path, creation.data, acl=client.default_acl, sequence=True)
+    return transaction.commit_async()
+
+
+def _created(path: str, wait: Callable[[], str]) -> str:
+    """Wait for the creation of a sequential node, and return its path."""
+    try:
+        return wait()
+    except exceptions.NoNodeError as error:
+        reason = f"cannot create {path}: the node it is to be under does not exist"
+        raise TransactionError(reason, path) from error
 
 
 def access_list(client: Any) -> bytes:
@@ -304,20 +322,9 @@ class Session(Connection):
         ZooKeeper executes later requests after it.
         """
         check_path(path)
-        wait = self._write(
-            lambda: self._client.create_async(path, data, ephemeral=True, sequence=True), f"create {path}"
-        )
-
-        def finish() -> str:
-            try:
-                made: str = wait()
-            except exceptions.NoNodeError as error:
-                raise TransactionError(
-                    f"cannot create {path}: the node it is to be under does not exist", path
-                ) from error
-            return made
-
-        return finish
+        send = partial(self._client.create_async, path, data, ephemeral=True, sequence=True)
+        wait = self._write(send, f"create {path}")
+        return lambda: _created(path, wait)
 
     def enqueue_lasting(self, path: str, data: bytes, version: int) -> str:
         """Create a persistent, sequential node below a node that is at ``version``; return its path.
@@ -325,13 +332,9 @@ class Session(Connection):
         After ``UnreachableError`` the node may exist, or be created until the node above it is changed. Raises
         ``TransactionError`` if that node has another version.
         """
-        above = check_path(path).rpartition("/")[0]
-        transaction = self._client.transaction()
-        transaction.check(above, version)
-        transaction.create(path, data, acl=self._client.default_acl, sequence=True)
-        results = self._write(transaction.commit_async, f"create {path}")()
-        failures = [result for result in results if isinstance(result, KazooException)]
-        check_failures([Check(above, version), Create(path, data)], failures)
+        above, creation = Check(check_path(path).rpartition("/")[0], version), Create(path, data)
+        results = self._write(lambda: _send_queued(self._client, above, creation), f"create {path}")()
+        check_failures([above, creation], [result for result in results if isinstance(result, KazooException)])
         return str(results[-1])
 
     # Cleaning up

@@ -287,7 +287,7 @@ class RoleRequestLock:
         return own[0] if own else None
 
     def _join(self) -> str:
-        """Create a request; after ``UnreachableError`` the record says that there may be one."""
+        """Create a request; after ``UnreachableError`` the record has its role without a path."""
         data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
         self._requests.join(self._identity.id, self._role)
         self._joined = True  # even if the answer is lost, every request of this host is one of this object
