@@ -136,6 +136,12 @@ _SECONDS = 8.0
 _ATTEMPTS = 3
 
 
+class UnansweredError(ConfigurationError):
+    """An address that the configuration names has no answer, or one of a server that does not work."""
+
+    retry_helps = True
+
+
 def is_external(value: str) -> bool:
     """Whether a value names the place of the real value; ``word:rest`` (for example a MAC address) does not."""
     return value.startswith(("file:///", "http://", "https://"))
@@ -144,7 +150,8 @@ def is_external(value: str) -> bool:
 def read_value(value: str) -> str | None:
     """Return a value, read from its external place if it names one, stripped; ``None`` if it does not exist.
 
-    Raises ``ConfigurationError`` if the value cannot be read, and perhaps exists.
+    Raises ``ConfigurationError`` if the value cannot be read, and perhaps exists; ``UnansweredError`` if a later
+    attempt may succeed.
     """
     if not is_external(value):
         return value
@@ -172,7 +179,7 @@ def _read_local(value: str) -> bytes | None:
 
 def _read_address(value: str) -> bytes | None:
     """Return the content at an address, with further attempts while the connection breaks."""
-    from zkdeployment.base.machine.http import HttpClient, HttpError  # noqa: PLC0415  few files name an address
+    from zkdeployment.base.machine.http import HttpClient, HttpError, TooSlowError  # noqa: PLC0415  few files need it
 
     shown = without_passwords(value)
     client, headers = HttpClient(), {"Accept": "text/plain, */*"}
@@ -181,13 +188,16 @@ def _read_address(value: str) -> bytes | None:
             "GET", value, timeout=_SECONDS, most=_MOST_BYTES, headers=headers, attempts=_ATTEMPTS
         )
     except HttpError as error:
-        raise ConfigurationError(f"cannot read {shown}: {error}") from error
+        is_temporary = type(error) in {HttpError, TooSlowError}
+        kind = UnansweredError if is_temporary else ConfigurationError
+        raise kind(f"cannot read {shown}: {error}") from error
     finally:
         client.close()
     if answer.status == 404:
         return None
     if answer.status != 200:
-        raise ConfigurationError(f"expected status 200 or 404 from {shown}, found {answer.status}")
+        kind = UnansweredError if answer.status >= 500 else ConfigurationError
+        raise kind(f"expected status 200 or 404 from {shown}, found {answer.status}")
     return answer.content
 
 
@@ -272,11 +282,17 @@ class SectionSettings:
 
     @classmethod
     def values(cls, section: Section) -> dict[str, Any]:
-        """Return the values of a section by field; problems are reported to the section."""
+        """Return the values of a section by field; problems are reported to the section.
+
+        Raises ``UnansweredError`` at the first address without an answer.
+        """
         values = {}
         for key, row in cls.rows().items():
             if key in section.texts:
-                value = row.metadata["form"].read(section.texts[key], partial(section.report, key))
+                try:
+                    value = row.metadata["form"].read(section.texts[key], partial(section.report, key))
+                except UnansweredError as error:
+                    raise UnansweredError(f"{key}: {error}") from error
                 if value is not None:
                     values[row.name] = value
         cls.complete(section, values)

@@ -36,6 +36,7 @@ from zkdeployment.config.forms import (
     Report,
     Section,
     SectionSettings,
+    UnansweredError,
     checked,
     complete_acl,
     matching,
@@ -85,6 +86,8 @@ def connection_problem(connection: str) -> str | None:
 def _external_text(text: str, report: Report) -> str | None:
     try:
         return read_value(text)
+    except UnansweredError:
+        raise
     except ConfigurationError as error:
         report(str(error))
         return None
@@ -459,6 +462,8 @@ def section_tables() -> dict[str, type[SectionSettings]]:
 def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a configuration file; raises ``ConfigurationError`` with all problems.
 
+    Raises ``UnansweredError`` if an address in the file has no answer at the moment.
+
     ``host=False`` omits ``identity``, for commands that concern only the fleet: the files and addresses that
     contain the host's id and role are not read. ``sync`` are values of ``[sync]`` that override the file.
     """
@@ -468,7 +473,10 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         texts["sync"] = texts.get("sync", {}) | dict(sync)
     if not host:
         main = {key: text for key, text in main.items() if key not in _OF_HOST}
-    settings = Settings(source=path, **Settings.values(Section(main, problems)))
+    try:
+        settings = Settings(source=path, **Settings.values(Section(main, problems)))
+    except UnansweredError as error:
+        raise UnansweredError(f"{path}: {error}") from error
     if texts:
         settings = replace(
             settings, sections=_sections(texts, problems, authenticated=settings.access.authenticated)

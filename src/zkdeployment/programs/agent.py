@@ -31,7 +31,7 @@ from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.live_output import LiveOutputWriter
 from zkdeployment.base import log
 from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
@@ -39,6 +39,7 @@ from zkdeployment.base.machine.program import Program, late_import
 from zkdeployment.base.machine.systemd import BOOTED, SystemdNotifier
 from zkdeployment.base.stop import OUTPUTS_DIRECTORY
 from zkdeployment.cli.process import arm_failpoints, build_control, build_probe
+from zkdeployment.config.forms import UnansweredError
 from zkdeployment.config.settings import Settings, load, machine_name
 from zkdeployment.zookeeper.access import check_addresses, encryption
 from zkdeployment.zookeeper.session import Session
@@ -51,25 +52,38 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.files import JsonFile
 
 
-_NAME_POLL = 10.0  # seconds between two requests for the machine's full name
+_POLL = 10.0  # seconds between two attempts to read the configuration or the machine's full name
 
 
 def wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
     """Wait until the host's full name is known and return the settings with it; ``None`` if stopped before."""
+
+    def read() -> Settings:
+        return with_full_name(settings if settings.named else replace(settings, host_name=machine_name()))
+
+    return _await(read, RefusedError, "host-name-awaited", control)
+
+
+def _await(
+    read: Callable[[], Settings], awaited: type[ZkdeploymentError], event: str, control: Control
+) -> Settings | None:
+    """Repeat ``read`` while it raises ``awaited``, and return its result; ``None`` if stopped before.
+
+    The first error is logged as ``event``.
+    """
     notifier = SystemdNotifier()
     waiting = False
     while not control.stopping:
         try:
-            return with_full_name(settings)
-        except RefusedError as error:
+            return read()
+        except awaited as error:
             if not waiting:
-                get_logger().error("host-name-awaited", reason=str(error))
-                notifier.ready()  # an agent that waits for the name must not block the boot of the machine
+                get_logger().error(event, reason=str(error))
+                notifier.ready()  # an agent that waits must not block the boot of the machine
                 notifier.status(str(error))
             waiting = True
         notifier.watchdog()
-        control.wait(_NAME_POLL)
-        settings = replace(settings, host_name=machine_name())
+        control.wait(_POLL)
     return None
 
 
@@ -365,15 +379,19 @@ def _home() -> str:
 def run_daemon(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> None:
     """Run the agent of the configured host until a signal ends it.
 
-    Raises ``RefusedError`` unless all configured ZooKeeper servers are among ``addresses``, if any are given.
+    Waits for the answers of addresses that the configuration names. Raises ``RefusedError`` unless all configured
+    ZooKeeper servers are among ``addresses``, if any are given.
     """
-    settings = read_settings(config, verbose=verbose, addresses=addresses)
-    run_agent(
-        settings,
-        signalled_control(),
-        verbose=verbose,
-        accept=lambda reloaded: check_zookeeper(reloaded, addresses),
-    )
+    control = signalled_control()
+    read = partial(read_settings, config, verbose=verbose, addresses=addresses)
+    settings = _await(read, UnansweredError, "configuration-awaited", control)
+    if settings is not None:
+        run_agent(
+            settings,
+            control,
+            verbose=verbose,
+            accept=lambda reloaded: check_zookeeper(reloaded, addresses),
+        )
 
 
 def read_settings(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> Settings:

@@ -333,6 +333,13 @@ def test_a_silent_server_is_abandoned(file: Path, monkeypatch: pytest.MonkeyPatc
     assert message == f"host-id: cannot read {address}: it did not answer within 0.2 s"
 
 
+@pytest.mark.parametrize(("status", "is_awaited"), [(500, True), (503, True), (403, False), (302, False)])
+def test_the_answer_of_a_server_that_does_not_work_is_awaited(file: Path, status: int, is_awaited: bool):
+    with web_server({"/id": (status, b"/other")}) as url, pytest.raises(ConfigurationError) as error:
+        loaded(file, f"host-id = {url}/id")
+    assert isinstance(error.value, sources.UnansweredError) is is_awaited
+
+
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/id", "http://", "http://[::1/x"])
 def test_a_missing_response_is_an_error_that_names_the_address(file: Path, address: str):
     assert refused(file, f"host-id = {address}").startswith(f"host-id: cannot read {address}: ")

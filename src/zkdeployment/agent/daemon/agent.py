@@ -510,11 +510,12 @@ class Agent:
         self._reporting.failures.report_unreported()
         get_logger().info("host-registered")
         with contextlib.ExitStack() as shown:
-            self._adapters.scripts.wait_for_predecessor(
-                lambda revision, name: shown.enter_context(
-                    self._reporting.deployment.awaiting_script(revision, name)
-                )
-            )
+
+            def show(revision: str, name: str) -> None:
+                self._adapters.notifier.ready()  # systemd ends an agent that is not up after its time limit
+                shown.enter_context(self._reporting.deployment.awaiting_script(revision, name))
+
+            self._adapters.scripts.wait_for_predecessor(show)
         self._reporting.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
 
     @contextlib.contextmanager

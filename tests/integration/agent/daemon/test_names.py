@@ -76,7 +76,7 @@ def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(
 def test_an_agent_on_a_machine_with_another_name_without_a_domain_makes_no_change(
     fleet, host, machine, monkeypatch
 ):
-    monkeypatch.setattr(agent, "_NAME_POLL", 0.05)
+    monkeypatch.setattr(agent, "_POLL", 0.05)
     machine("localhost")
     with capture_logs() as logs, following(host):
         wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")

@@ -21,6 +21,7 @@ from support.agents import SCRIPT, AgentHost, Fleet, called, put_script, wait_fo
 from support.hosts.systemd import heard
 from support.proxy import Proxy
 from support.waiting import wait_until
+from support.web.servers import web_server
 from support.zookeeper import through
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.config.settings import load
@@ -51,21 +52,39 @@ def test_after_sigterm_the_current_step_ends_and_no_further_step_starts(fleet, h
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
 
 
-def test_the_successor_of_a_killed_agent_waits_for_its_script(fleet, host):
+def test_the_successor_of_a_killed_agent_waits_for_its_script_and_reports_to_systemd_that_it_is_up(
+    fleet, host, tmp_path, monkeypatch
+):
     block = host.block()
     with host.process() as agent:
         wait_until(fleet.calls, "the first script")
         script = wait_for_script(host)
         agent.kill()
         agent.wait()
-    with host.process():
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with heard(tmp_path / "notify") as messages, host.process():
         wait_until(lambda: fleet.get("/hosts/h1"), "the host's node is taken over")
         wait_until(lambda: "orphaned-script-awaited" in host.log.read_text(), "it waits")
+        wait_until(lambda: "READY=1" in messages, "it is up")
         assert script.is_running()
         assert fleet.calls() == FOO_0[:1]
         block.unlink()
         host.wait_for_version("r1")
     assert fleet.calls() == [*FOO_0, *FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+
+
+def test_an_agent_waits_until_the_server_that_knows_its_role_works(fleet, tmp_path, monkeypatch):
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    answers = {"/role": (503, b"")}
+    with web_server(answers) as url, heard(tmp_path / "notify") as messages:
+        host = fleet.host("h2", role=f"{url}/role")
+        with host.process() as agent:
+            wait_until(lambda: "READY=1" in messages, "it is up")
+            wait_until(lambda: "configuration-awaited" in host.log.read_text(), "it waits")
+            assert "expected status 200 or 404" in host.log.read_text()
+            answers["/role"] = (200, b"web")
+            agent.send_signal(signal.SIGHUP)
+            wait_until(lambda: fleet.get("/hosts/h2").get("role") == "web", "it registers with its role")
 
 
 def test_a_killed_agents_node_is_taken_over_immediately_by_its_successor(fleet, host):
