@@ -100,11 +100,11 @@ def test_the_service_waits_while_others_can_write_users(zookeeper, client, serve
     wait_for_health(service, url, 200)
 
 
-def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
+def test_after_an_address_in_use_systemd_starts_the_service_again(serve, zookeeper):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         service, log = serve(zookeeper, f"listen = 127.0.0.1:{port}")
-        assert service.wait() == 2
+        assert service.wait() == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in log.read_text()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 import stat
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError, ZkdeploymentError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 #: Connections that wait to be accepted.
 _BACKLOG = 1024
 
+#: The errors of names, addresses and ports that a later attempt may be able to use.
+_TEMPORARY = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, socket.EAI_AGAIN}
+
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 is any free one. Raises ``ConfigurationError`` if it cannot be opened."""
+    """Return a listening socket; port 0 is any free one.
+
+    Raises ``ConfigurationError`` if the socket cannot be opened, or ``ZkdeploymentError``, after which systemd
+    starts the program again, if the name, the address or the port cannot be used at the moment.
+    """
     try:
         (family, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         listener = socket.socket(family)
@@ -31,7 +39,8 @@ def open_listener(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise ConfigurationError(
+        kind = ZkdeploymentError if error.errno in _TEMPORARY else ConfigurationError
+        raise kind(
             f"cannot listen on {host} port {port}: {error.strerror or error}; see listen in the configuration"
         ) from error
     return listener
