@@ -7,6 +7,7 @@ one ends.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -17,7 +18,6 @@ from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
     RefusedError,
-    RestartError,
     UnreachableError,
     ZkdeploymentError,
 )
@@ -146,36 +146,39 @@ class Instance:
         self._start = start
         self._watch_session = watch_session
         self._drain = drain
-        self._stop: int | None = None
-        self._ended = False
+        self._stop: int | None = None  # the signal that ends this instance
         self._status = 0
         self._child: Attached | None = None
         self._reported = 0  # the birth of the node that was logged last
         self._wake = threading.Event()
-        self._over = threading.Event()
+        self._over = threading.Event()  # set when the program has ended
 
     def provide(self, properties: Properties) -> int:
         """Register again after each loss of the session or node until the instance ends; return its exit status.
 
-        Raises ``LinkError`` or ``RefusedError`` if the service's path permits no instance.
+        A program that runs when this method ends with an error is terminated. Raises ``LinkError`` or
+        ``RefusedError`` if the service's path permits no instance.
         """
         self._registration.check()
         self._watch_session(self._wake.set)
+        if self._start is not None and self._stop is not None:
+            return 128 + self._stop
         pid = os.getpid() if self._start is None else self._launch(self._start)
-        while not self._ended and self._stop is None:
-            self._wake.clear()
-            registered = self._register({"pid": pid, **properties})
-            self._wake.wait(None if registered else _RETRY)
-        self._registration.unregister()
-        if self._child is not None and self._stop is not None and not self._over.wait(self._drain):
-            self._child.signal(self._stop)
-            self._over.wait()
+        try:
+            self._keep_registered({"pid": pid, **properties})
+            self._registration.unregister()
+            if self._child is not None:
+                self._over.wait(self._drain)
+        finally:
+            if self._child is not None and not self._over.is_set():
+                self._child.signal(self._stop or signal.SIGTERM)
+                self._over.wait()
         return self._status
 
     def end(self, number: int) -> None:
         """Handle a signal that ends the process: forward it to the program, or stop waiting without a program."""
         if self._child is None:
-            self._ended = True
+            self._stop = number
             self._wake.set()
         elif number == signal.SIGINT:  # a terminal sends SIGINT to both processes
             return
@@ -185,12 +188,15 @@ class Instance:
         else:
             self._child.signal(number)
 
+    def _keep_registered(self, properties: Properties) -> None:
+        while self._stop is None and not self._over.is_set():
+            registered = self._register(properties)
+            self._wake.wait(None if registered else _RETRY)
+            self._wake.clear()
+
     def _register(self, properties: Properties) -> bool:
         try:
             found = self._registration.register(properties, self._changed)
-        except RestartError:
-            self.end(signal.SIGTERM)
-            raise
         except ZkdeploymentError as error:
             get_logger().warning("registration-failed", error=str(error))
             return False
@@ -224,7 +230,6 @@ class Instance:
     def _await_end(self, child: Attached) -> None:
         status = child.wait()
         self._status = 128 - status if status < 0 else status
-        self._ended = True
         self._over.set()
         self._wake.set()
 
@@ -238,8 +243,10 @@ def build_instance(
 ) -> Iterator[Instance]:
     """Connect and return the instance at ``address`` under ``path`` that runs ``argv``, or this process if empty.
 
-    Raises ``UnreachableError``, and ``ConfigurationError`` if the address cannot be one.
+    The instance and its program outlive each outage of ZooKeeper. Raises ``UnreachableError``,
+    and ``ConfigurationError`` if the address cannot be one.
     """
     with Session(servers, session_timeout=_SESSION) as session:
+        session.replacements = math.inf
         start = partial(process.attach, argv) if argv else None
         yield Instance(Provider(session, path, address), start, session.on_change, drain=drain)

@@ -96,7 +96,7 @@ class Silence:
     def __init__(self, patience: float, doubtful: float) -> None:
         self.patience = patience
         self.doubtful = doubtful
-        self.renewed = False
+        self.renewals = 0  # new clients since the last answer
         self._since: float | None = None
         self._lock = threading.Lock()
         self._waiting: dict[object, float] = {}  # the start of each call that waits for its answer
@@ -129,12 +129,12 @@ class Silence:
 
     def end(self) -> None:
         """Record an answer, which ends the silence."""
-        self._since, self.renewed = None, False
+        self._since, self.renewals = None, 0
         self._answered = time.monotonic()
 
     def renew(self) -> None:
         """Reset the time for a new client."""
-        self._since, self.renewed = time.monotonic(), True
+        self._since, self.renewals = time.monotonic(), self.renewals + 1
 
     @property
     def too_long(self) -> bool:
@@ -217,9 +217,10 @@ class Connection:
     ``servers`` holds the addresses and credentials; a connection string is enough where there are no credentials.
     Times are in seconds: ``session_timeout`` is how long ephemeral nodes survive a silent client (the server may
     grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing. A client that died is
-    replaced once; after its successor died, too, calls raise ``RestartError``. A client without an answer for
-    ``patience`` seconds is replaced, too; another replacement is possible after a server has answered. After
-    ``doubtful`` seconds, it is replaced if the servers have older data than it has seen: they never accept it.
+    replaced. A client without an answer for ``patience`` seconds is replaced, too; after ``doubtful`` seconds, it
+    is replaced if the servers have older data than it has seen: they never accept it. Calls raise ``RestartError``
+    instead of replacing more than ``replacements`` clients that died, or as many since a server answered last.
+    Set ``replacements`` (1) to ``math.inf`` in a process that must not end.
     """
 
     def __init__(
@@ -242,7 +243,7 @@ class Connection:
         encryption(self._access)  # reports unusable files at once
         self._client = self._make_client()
         self._replacing = threading.Lock()
-        self._replaced = False
+        self.replacements, self._replaced = 1.0, 0
         self._silence = Silence(patience, doubtful)
         self._connected = threading.Event()
         self._wakers: list[Callable[[], None]] = []
@@ -383,14 +384,14 @@ class Connection:
         self._link = ConnectionStatus(connections=self._link.connections + 1, sessions=self._link.sessions + new)
 
     def _replace(self) -> None:
-        """Replace a client that died; raises ``RestartError`` the second time."""
+        """Replace a client that died; raises ``RestartError`` after all ``replacements``."""
         with self._replacing:
             if self.alive:
                 return  # another thread was faster
-            if self._closed or self._replaced:
+            if self._closed or self._replaced >= self.replacements:
                 raise RestartError(f"the client of ZooKeeper at {self.connection} is dead; start again")
             get_logger().error("zookeeper-client-replaced", connection=self.connection, reason="it is dead")
-            self._replaced = True
+            self._replaced += 1
             self._rebuild()
 
     def _note_silence(self) -> None:
@@ -412,11 +413,11 @@ class Connection:
         )
 
     def _renew(self, client: Any, reason: str) -> None:
-        """Replace a client that gets no answer; raises ``RestartError`` if it is a replacement already."""
+        """Replace a client that gets no answer; raises ``RestartError`` after all ``replacements``."""
         with self._replacing:
             if client is not self._client:
                 return  # another thread was faster
-            if self._silence.renewed:
+            if self._silence.renewals >= self.replacements:
                 raise RestartError(f"ZooKeeper at {self.connection}: {reason}, nor a client before; start again")
             get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=reason)
             self._silence.renew()

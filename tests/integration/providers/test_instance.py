@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
+from support.waiting import wait_until
+from support.zookeeper import through
 from zkdeployment.base.errors import ConfigurationError, ConflictError, LinkError
-from zkdeployment.providers.instance import Provider, Registration
+from zkdeployment.providers.instance import Provider, Registration, build_instance
+from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -91,3 +97,28 @@ def test_a_registration_that_conflicts_in_every_attempt_is_an_error(session, cli
     session.commit = refuse
     with pytest.raises(ConflictError, match="another process registered it during each of 10 attempts"):
         Provider(session, PATH, "app1:80").register({})
+
+
+def test_a_program_outlives_an_outage_in_which_several_clients_are_replaced(zookeeper, client, proxy, monkeypatch):
+    hasty = partial(Session, call_timeout=0.2, close_timeout=0.5, patience=0.3)
+    monkeypatch.setattr("zkdeployment.providers.instance.Session", hasty)
+    client.create(PATH, makepath=True)
+    node, servers, statuses = f"{PATH}/app1:80", Servers(through(proxy, zookeeper)), []
+
+    def replaced():
+        return [line["event"] for line in logs].count("zookeeper-client-replaced")
+
+    with capture_logs() as logs, build_instance(servers, PATH, "app1:80", ["sleep", "1000"]) as instance:
+        thread = threading.Thread(target=lambda: statuses.append(instance.provide({})))
+        thread.start()
+        wait_until(lambda: client.exists(node), "the node")
+        before, stat = client.get(node)
+        proxy.cut()
+        wait_until(lambda: replaced() >= 3, "the third new client")
+        proxy.heal()
+        wait_until(lambda: client.exists(node) and client.get(node)[1].czxid != stat.czxid, "the new node")
+        assert client.get(node)[0] == before
+        instance.end(signal.SIGTERM)
+        thread.join()
+    assert statuses == [128 + signal.SIGTERM]
+    assert "displaced-another-instance" not in [line["event"] for line in logs]
