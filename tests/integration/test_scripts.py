@@ -48,6 +48,15 @@ def test_help_installs_nothing(clone, script, option, words):
     assert sorted(file.name for file in clone.iterdir()) == ["rpm", "scripts", "src", "tests"]
 
 
+def test_a_package_requires_the_version_of_python_that_it_is_built_for(clone):
+    python = clone / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    done = run(clone / "rpm/build", env={**os.environ, "PYTHON": str(python)})
+    assert done.returncode == 1
+    assert f"such as /usr/bin/python3.13, found {python}" in done.stderr
+
+
 #: Mounts a directory of the machine, as the real program mounts /dev/shm, and is killed in its first run.
 MMDEBSTRAP = """#!/bin/sh
 set -e
