@@ -372,6 +372,18 @@ def test_a_timer_runs_the_nightly_tests_of_the_newest_commit(fleet):
     )
 
 
+def test_an_upgrade_restarts_the_programs_that_run_and_starts_no_others(central):
+    syncer, coordinator, promoter = (f"zkdeployment-{name}" for name in ("syncer", "coordinator", "promoter"))
+    central.run("systemctl", "start", syncer, coordinator)
+    central.run("systemctl", "stop", promoter)
+    before = {name: central.unit(name)["MainPID"] for name in (syncer, coordinator)}
+    central.run("dnf", "--assumeyes", "--quiet", "reinstall", "zkdeployment", "zkdeployment-promoter")
+    after = {name: central.unit(name)["MainPID"] for name in (syncer, coordinator)}
+    assert before.items().isdisjoint(after.items())
+    assert "0" not in after.values()
+    assert central.unit(promoter)["ActiveState"] == "inactive"
+
+
 def test_the_removal_of_the_packages_ends_all_units(central):
     central.run("dnf", "--assumeyes", "--quiet", "remove", "zkdeployment")
     assert not central.path("/opt/zkdeployment").exists()
