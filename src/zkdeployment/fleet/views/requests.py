@@ -81,6 +81,7 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
         hosts=snapshot.hosts,
         rollout=snapshot.rollout,
         maintenance=frozenset(snapshot.maintenance),
+        reboots=tuple(snapshot.reboots.values()),
     )
     if not is_converged(known):
         yield refusal(known, commit)

@@ -30,7 +30,6 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import CommitSummary, ForcedBy, PublicationRequest, SyncOptions
-from zkdeployment.publishing.store.reboots import expire_reboots
 from zkdeployment.publishing.store.requests import answer_request
 
 if TYPE_CHECKING:
@@ -226,7 +225,6 @@ class Follower:
         if not self._watching:
             self._store.watch_requests(self._control.wake)
             self._watching = True
-        expire_reboots(self._store.session, self._telemetry.probe.clock.now())
         request = self._store.request()
         return self._syncer.sync() if request is None else self._serve(request)
 

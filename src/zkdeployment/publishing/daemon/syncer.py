@@ -81,6 +81,7 @@ from zkdeployment.publishing.store.documents import (
     read_published_documents,
     read_strategy,
 )
+from zkdeployment.publishing.store.reboots import expire_reboots
 from zkdeployment.publishing.store.requests import server_time, write_refusal
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
@@ -465,6 +466,7 @@ class Syncer:
         return ()
 
     def _sync(self, options: SyncOptions) -> SyncReport:
+        expire_reboots(self._store.session, self._clock.now())
         state = self._store.published_state()
         try:
             self._check_state(state, options)
@@ -545,6 +547,7 @@ class Syncer:
             rollout=None if published.strategy is None else read_rollout(session, published.effective_since),
             unfinished=hosts.unfinished,
             maintenance=hosts.maintenance,
+            reboots=hosts.reboots,
             held_by_operator=cluster == Cluster(False) and any(stop.is_hold for stop in read_stops(session)),
         )
 
@@ -554,10 +557,8 @@ class Syncer:
         if before is None:
             return Ancestry(origin)
         if not self._source.descends(tip, before):
-            containment = self._containment
-            return Ancestry(
-                origin, descends=containment is not None and containment.returns(str(tip), str(before))
-            )
+            returns = self._containment is not None and self._containment.returns(str(tip), str(before))
+            return Ancestry(origin, descends=returns)
         return Ancestry(origin, previous=None if origin.signer is None else self._source.origin(before))
 
     def _act(self, candidate: _Candidate) -> SyncReport:

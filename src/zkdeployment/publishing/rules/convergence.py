@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.machine.reboots import RebootRecord
     from zkdeployment.publishing.records import SyncerReport
 
 
@@ -48,13 +49,14 @@ class FleetHosts:
     """The hosts of the fleet before a publication: ``registered`` ones, and ``absent`` ones, which are known.
 
     ``unfinished`` are the hosts, by the path of a service, that were to gain it in the published revision and have
-    not got it. ``maintenance`` are the ids of the hosts in maintenance.
+    not got it. ``maintenance`` are the ids of the hosts in maintenance, ``reboots`` the recorded reboots.
     """
 
     registered: Sequence[Host] = ()
     absent: Sequence[KnownHost] = ()
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
     maintenance: frozenset[str] = frozenset()
+    reboots: Sequence[RebootRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class PublicationSnapshot(PublishedState):
     ``hosts`` are registered, ``absent`` are known but not registered. ``rollout`` is the newest rollout of the
     published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record. ``unfinished``
     are the hosts, by the path of a service, that were to gain it in the published revision and have not got it.
-    ``maintenance`` are the ids of the hosts in maintenance, for which no publication waits.
+    ``maintenance`` are the ids of the hosts in maintenance, for which no publication waits. ``reboots`` are the
+    recorded reboots.
     """
 
     hosts: Sequence[Host] = ()
@@ -73,6 +76,20 @@ class PublicationSnapshot(PublishedState):
     held_by_operator: bool = False
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
     maintenance: frozenset[str] = frozenset()
+    reboots: Sequence[RebootRecord] = ()
+
+    @property
+    def awaited_reboots(self) -> tuple[RebootRecord, ...]:
+        """The reboots of unregistered hosts, except hosts whose failure to come back is reported.
+
+        Hosts in maintenance and hosts that can be leased do not count, as in ``behind``.
+        """
+        not_awaited = self.maintenance.union(host.identity.id for host in self.hosts)
+        return tuple(
+            reboot
+            for reboot in self.reboots
+            if not reboot.expired and not reboot.alone and reboot.host_id not in not_awaited
+        )
 
     @property
     def known(self) -> tuple[Identity, ...]:
@@ -151,14 +168,15 @@ def is_completed(rollout: RolloutState) -> bool:
 def is_converged(snapshot: PublicationSnapshot) -> bool:
     """Whether the next revision may be published.
 
-    Without a strategy, all registered hosts must have the cluster version. With a strategy, the rollout must be
-    completed: hosts that failed within the criteria, are absent or in no group do not block it. If all hosts have
-    the version, no rollout needs to begin.
+    Without a strategy, all registered hosts must have the cluster version, and no host may be away for a reboot.
+    With a strategy, the rollout must be completed: hosts that failed within the criteria, are absent or in no
+    group do not block it. If all hosts have the version, no rollout needs to begin.
     """
     if snapshot.cluster is None:
         return True
     if snapshot.rollout is None or not snapshot.published.governs(snapshot.cluster):
-        return not behind(snapshot.cluster, snapshot.hosts, snapshot.maintenance)
+        late = behind(snapshot.cluster, snapshot.hosts, snapshot.maintenance)
+        return not late and not snapshot.awaited_reboots
     return is_completed(snapshot.rollout)
 
 
@@ -197,12 +215,15 @@ def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
 
 
 def _hosts_behind(snapshot: PublicationSnapshot) -> str:
-    """Return the expected version and the versions of the hosts that are behind."""
+    """Return the expected version, the versions of the hosts that are behind, and the hosts that reboot."""
     cluster, strategy = snapshot.cluster, snapshot.published.strategy
     late = () if cluster is None else behind(cluster, snapshot.hosts, snapshot.maintenance)
     version = None if cluster is None else cluster.version
-    listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
-    message = f"expected version {version}, but {listed}"
+    listed = [f"{host.identity} has {host.shown_version}" for host in late]
+    listed += [
+        f"{each.host_name} ({each.host_id}) reboots, {each.return_text}" for each in snapshot.awaited_reboots
+    ]
+    message = f"expected version {version}, but {', '.join(listed)}"
     if snapshot.published.governs(cluster):
         message = f"no coordinator has begun the rollout by {strategy}; {message}"
     return message

@@ -20,6 +20,7 @@ from zkdeployment.publishing.store.documents import NO_CHANGE, After, Before, Se
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
+from zkdeployment.publishing.store.reboots import read_reboots
 from zkdeployment.publishing.store.requests import (
     read_request,
     refused_revision,
@@ -116,14 +117,18 @@ class ZooKeeperPublications:
         )
 
     def hosts(self, sequence: int) -> FleetHosts:
-        """Read all known hosts, and which of them still miss a service that they gain in a publication."""
+        """Read all known hosts, their reboots, and the services that they gain in a publication and still miss.
+
+        Reboots are read last: a host records its reboot before it deregisters.
+        """
         listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence), paths.MAINTENANCE]
         names, known, awaited, maintained = (names or () for names in self.session.look((), listed)[1])
         hosts = read_hosts(self.session, names)
         absent = read_inventories(self.session, set(known) - {host.identity.id for host in hosts})
         unfinished = read_unfinished(self.session, sequence, awaited)
         maintenance = frozenset(read_maintenance(self.session, time.time(), maintained))
-        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished, maintenance)
+        reboots = read_reboots(self.session)
+        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished, maintenance, reboots)
 
     def lock(self) -> ContenderLock:
         """Return a new ``/hosts-lock``.

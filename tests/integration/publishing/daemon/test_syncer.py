@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,7 @@ from zkdeployment.base.errors import (
     TreeError,
 )
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
@@ -189,6 +192,24 @@ class TestWhatTheFleetForbids:
         revision = publishing.push(TREE.replace("1.0", "1.1"))
         publishing.sync(force=True)
         assert publishing.version == revision
+
+    def test_a_push_waits_for_a_host_that_reboots_and_a_host_that_does_not_come_back_stops_the_fleet(
+        self, publishing: Publishing
+    ):
+        first = publishing.push(TREE)
+        publishing.sync()
+        now = time.time()
+        reboot = RebootRecord("h7", "app7", first, 0, "/os/web", 0, "reboot", "boot-1", now - 9, now + 900)
+        publishing.put("/zkdeployment/reboots/h7", reboot.to_json())
+        publishing.push(TREE.replace("1.0", "1.1"))
+        with pytest.raises(NotConvergedError, match=r"app7 \(h7\) reboots, expected back by"):
+            publishing.sync()
+        sequence = publishing.get("/zkdeployment/targets")["sequence"]
+        overdue = replace(reboot, sequence=sequence, deadline=now - 1)
+        publishing.put("/zkdeployment/reboots/h7", overdue.to_json())
+        with pytest.raises(AllStopError):
+            publishing.sync()
+        assert "did not come back" in publishing.get("/zkdeployment/stops/h7")["reason"]
 
     def test_a_converged_fleet_gets_the_next_revision(self, publishing: Publishing):
         publishing.register("h1", publishing.push(TREE))

@@ -5,6 +5,7 @@ import pytest
 from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.requests import describe_request, describe_unknown, publication_obstacles
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -46,6 +47,13 @@ def test_a_host_in_maintenance_is_no_obstacle_to_a_commit():
     maintenance = {"h1": Maintenance("h1", "ann@ops", "its disk is replaced", 1.0)}
     fleet = FleetSnapshot(Cluster("r2"), published="r2", hosts=hosts("r2", "r1"), maintenance=maintenance)
     assert [*publication_obstacles(fleet, "c")] == []
+
+
+def test_a_host_that_reboots_is_an_obstacle_to_a_commit():
+    reboot = RebootRecord("h7", "app7", "r2", 7, "/os/web", 0, "reboot", "boot-1", 0.0, 900.0)
+    fleet = FleetSnapshot(Cluster("r2"), published="r2", hosts=hosts("r2"), reboots={"h7": reboot})
+    (obstacle,) = publication_obstacles(fleet, "c")
+    assert "app7 (h7) reboots, expected back by 00:15 UTC" in obstacle
 
 
 def test_converged_held_and_new_fleets_have_no_obstacles_to_a_commit():

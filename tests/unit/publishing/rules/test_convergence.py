@@ -19,6 +19,7 @@ from support.strategies import (
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.base.publication import Origin, Published
 from zkdeployment.publishing.records import SyncerReport, SyncOptions
 from zkdeployment.publishing.rules.convergence import (
@@ -106,6 +107,33 @@ def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():
         "not converged, so r3 is not published: expected version r2, but b.example.com (b) has r1,"
         " c.example.com (c) has no version; wait for these hosts or use --force"
     )
+
+
+REBOOT = RebootRecord("d", "d.example.com", "r2", 7, "/os/web", 0, "reboot", "boot-1", 0.0, 900.0)
+
+
+def test_a_host_that_reboots_blocks_convergence_and_the_refusal_names_its_deadline():
+    away = replace(snapshot(hosts=(AT_R2,), published=Published("r2")), reboots=(REBOOT,))
+    assert not is_converged(away)
+    assert refusal(away, "r3") == (
+        "not converged, so r3 is not published: expected version r2, but d.example.com (d) reboots, expected back"
+        " by 00:15 UTC; wait for these hosts or use --force"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reboots": (replace(REBOOT, expired=True),)},
+        {"reboots": (replace(REBOOT, alone=True),)},
+        {"maintenance": frozenset("d")},
+        {"hosts": (make_host("d", "r2"),)},
+    ],
+    ids=["reported", "can be leased", "in maintenance", "is back"],
+)
+def test_no_publication_waits_for_a_reboot_whose_end_it_does_not_change(change):
+    away = replace(snapshot(hosts=(AT_R2,), published=Published("r2")), reboots=(REBOOT,))
+    assert is_converged(replace(away, **change))
 
 
 @pytest.mark.parametrize(
