@@ -6,7 +6,7 @@ import contextlib
 import socket
 import tempfile
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -114,28 +114,34 @@ def way_back(
     """Return the rollback from the newest promotion; raises ``RefusedError`` if there is nothing to go back to.
 
     ``history`` has the newest promotion first, ``in_main`` is whether the main branch contains a revision, and
-    ``contains`` whether the first of two revisions is or descends from the second. The
-    wanted revision is the ``named`` one, or the last one that succeeded before the newest. A fleet is bad if it
-    has the first revision that was promoted after the wanted one, because later revisions contain that one.
+    ``contains`` whether the first of two revisions is or descends from the second. The wanted revision is the
+    ``named`` one, or the last one that succeeded, that lacks the newest revision, and that no rollback undid. A
+    fleet is bad if it has the first revision after the wanted one, because later revisions contain that one.
     """
     entries = [entry for entry in history if in_main(entry.revision)]
     if not entries:
         raise RefusedError("there is nothing to roll back: no revision of the main branch was promoted yet")
     newest = entries[0].revision
+    undoing = [(entry.rolls_back, entry.revision) for entry in history if entry.rolls_back]
+
+    def is_undone(revision: str) -> bool:
+        # Git decides, because an operator may have promoted an older commit after a newer one.
+        return any(contains(revision, bad) and not contains(revision, rollback) for bad, rollback in undoing)
+
     if named is None:
-        tried = (entry for entry in entries if entry.revision != newest and entry.result == _SUCCESS)
-        good = next((entry.revision for entry in tried), None)
+        tried = (entry.revision for entry in entries if entry.result == _SUCCESS)
+        good = next((each for each in tried if not (contains(each, newest) or is_undone(each))), None)
         if good is None:
             raise RefusedError(
                 f"there is no revision to roll back to: expected a promotion before that of {short(newest)} that"
-                " succeeded, found none in the history; name the REVISION"
+                " succeeded and was not rolled back, found none in the history; name the REVISION"
             )
     else:
         good = named
     later = [entry.revision for entry in entries if not contains(good, entry.revision)]
     if not later:
         raise RefusedError(f"there is nothing to roll back: no revision after {short(good)} was promoted")
-    return WayBack(good, later[-1])
+    return WayBack(good, reduce(lambda bad, each: each if contains(bad, each) else bad, reversed(later)))
 
 
 def roll_back(

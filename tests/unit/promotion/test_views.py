@@ -390,6 +390,32 @@ class TestTheWayBack:
         history = [entry(2, "failed"), entry(2, "success"), entry(1, "success")]
         assert self.back(history) == WayBack(commit(1), commit(2))
 
+    @pytest.mark.parametrize("result", ["", "success", "failed", "superseded"])
+    def test_a_second_rollback_does_not_lead_back_to_the_revision_that_the_first_one_undid(self, result):
+        history = [entry(3, result, rolls_back=commit(2)), entry(2), entry(1)]
+        assert self.back(history) == WayBack(commit(1), commit(2))
+
+    def test_a_revision_that_contains_an_undone_one_is_undone_too_in_any_order_of_the_promotions(self):
+        history = [entry(4, rolls_back=commit(2)), entry(2), entry(3), entry(1)]
+        assert self.back(history) == WayBack(commit(1), commit(2))
+
+    def test_the_rollback_itself_can_be_the_revision_that_is_wanted_again(self):
+        history = [entry(4, "failed"), entry(3, rolls_back=commit(2)), entry(2), entry(1)]
+        assert self.back(history) == WayBack(commit(3), commit(4))
+
+    def test_without_a_revision_that_was_not_rolled_back_the_operator_is_asked_for_one(self):
+        history = [entry(3, rolls_back=commit(2)), entry(2)]
+        with pytest.raises(RefusedError, match="was not rolled back, found none in the history; name"):
+            self.back(history)
+        assert self.back(history, commit(2)) == WayBack(commit(2), commit(3))
+
+    def test_the_bad_revision_is_the_first_in_the_main_branch_also_if_a_later_one_was_promoted_before(self):
+        history = [entry(2, "failed"), entry(3, "failed"), entry(1)]
+        assert self.back(history) == WayBack(commit(1), commit(2))
+
+    def test_a_later_revision_that_was_promoted_before_the_newest_is_not_the_way_back(self):
+        assert self.back([entry(2, "failed"), entry(3), entry(1)]) == WayBack(commit(1), commit(2))
+
     def test_a_named_revision_that_was_never_promoted_makes_all_promotions_bad(self):
         assert self.back([entry(3), entry(2)], commit(1)) == WayBack(commit(1), commit(2))
 

@@ -354,10 +354,11 @@ def rollback(
     """Commit the tree files of an earlier revision to the main branch, for the bad fleets first.
 
     REVISION is a commit of the main branch. Without it, that is the last revision before the newest promotion that
-    reached all fleets. Documents stay. The present strategies of the fleets do, too, unless --strategy former
-    restores those of REVISION. The commit is pushed with your own rights for the repository. The promoter then
-    ends the promotion that is under way, and promotes the commit to all fleets with a bad revision at once,
-    without bake times and windows, and then to the usual groups. The exit code is 3 when the rollback is refused.
+    reached all fleets and was not rolled back. Documents stay. The present strategies of the fleets do, too,
+    unless --strategy former restores those of REVISION. The commit is pushed with your own rights for the
+    repository. The promoter then ends the promotion that is under way, and promotes the commit to all fleets with
+    a bad revision at once, without bake times and windows, and then to the usual groups. The exit code is 3 when
+    the rollback is refused.
 
     \b
     Example:
