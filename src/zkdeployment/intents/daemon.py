@@ -250,7 +250,9 @@ class IntentKeeper(SectionKeeper):
             return last.approvals
         if self._memory is not None:
             return {}
-        counted = (record for record in before.values() if record.approved is not None or record.state.is_active)
+        counted = (
+            record for record in before.values() if record.approved == record.content or record.state.is_active
+        )
         return newly_accepted({record.intent.subject: record.snapshot for record in counted})
 
     def _last(self, published: Published) -> Acceptance | None:

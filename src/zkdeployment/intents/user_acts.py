@@ -102,7 +102,8 @@ def rules_in_force(adapters: ServerAdapters) -> Sequence[ApprovalRule] | None:
 def listed_intent(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> ListedIntent:
     """Return the published form of an intent and, if the service has a repository, the form at the tip.
 
-    Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+    Raises ``NotFoundError`` if neither has it, ``SourceError`` if the repository cannot be read, and
+    ``ConfigurationError`` if the rules of approvals cannot.
     """
     record = record_of(adapters.feed, subject)
     tip: Mapping[IntentSubject, IntentSnapshot] = {}
@@ -110,7 +111,8 @@ def listed_intent(planner: RevisionPlanner, adapters: ServerAdapters, subject: I
         with planner.place():
             reviewed = review(adapters.commits.at_tip()[1])
             tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
-    return find_listed_intent(listed_intents(() if record is None else (record,), tip), subject)
+    records = () if record is None else (record,)
+    return find_listed_intent(listed_intents(records, tip, rules_in_force(adapters)), subject)
 
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:

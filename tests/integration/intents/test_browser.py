@@ -124,7 +124,7 @@ def test_the_pages_are_accessible_and_show_hostile_texts_as_text(
         page.on("pageerror", lambda error: messages.append(str(error)))
         faults = faults_of_pages(page, axe_source, paths)
         page.goto("/intents/p1/store/v1/news")
-        expect(page.locator("#intent")).to_contain_text("has changed since <b>jane</b>\\u202e approved it")
+        expect(page.locator("#intent")).to_contain_text("has changed since it was approved by <b>jane</b>\\u202e")
         expect(page.locator("#changes pre")).to_have_text("/p1/shop/db change property version from '1' to '2'")
     assert (faults, messages) == ([], [])
 

@@ -555,9 +555,7 @@ def _step(
     is_terminating: bool = False,
 ) -> LifeCycleStep:
     """Return the step of an act; raises ``RefusedError`` with the changes since the approval, if there are any."""
-    approval, approved = snapshot.intent.approval, None if order.record is None else order.record.approved
-    if approval is None or approved is None or approved.digest != approval.content:
-        approved = None  # the approved content was never published
+    approved = None if order.record is None else order.record.approved_before(snapshot)
     outcome = perform(snapshot, act, changed=changed, is_terminating=is_terminating, approved=approved)
     if isinstance(outcome, IntentRefusal):
         keys = () if approved is None or not outcome.paths else changed_keys(approved, snapshot.content)

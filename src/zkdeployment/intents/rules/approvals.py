@@ -449,6 +449,7 @@ def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable
         return (
             record is not None
             and record.intent.approval == snapshot.intent.approval
+            and record.snapshot.objection is None
             and record.approved is not None
             and record.approved.digest == snapshot.content.digest
         )

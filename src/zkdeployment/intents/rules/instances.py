@@ -143,6 +143,9 @@ def events_from_json(value: Any) -> tuple[InstanceEvent, ...]:
 
 EMPTY_CONTENT = IntentContent({})
 
+#: The objection to an approval that did not count in the last publication.
+_UNCOUNTED = "the last publication did not accept it"
+
 #: The number of instances that the history keeps.
 KEPT_INSTANCES = 20
 
@@ -194,9 +197,8 @@ class IntentInstance(Record):
 class IntentRecord:
     """The records of publications about an intent: its document, its state, and its instances, oldest first.
 
-    ``content`` is the published content. ``approved`` is the content that the approval in the document covers, if
-    it was ever published. ``stamp`` is the version of the record, which changes with each write; ``None``
-    if it is not known.
+    ``content`` is the published content. ``approved`` is the last content whose approval counted, if it was ever
+    published. ``stamp`` is the version of the record, which changes with each write; ``None`` if it is not known.
     """
 
     intent: Intent
@@ -208,8 +210,22 @@ class IntentRecord:
 
     @property
     def snapshot(self) -> IntentSnapshot:
-        """The intent with its published content."""
-        return IntentSnapshot(self.intent, self.content)
+        """The intent with its published content, and an objection if its approval did not count."""
+        snapshot = IntentSnapshot(self.intent, self.content)
+        is_uncounted = self.state is IntentState.CREATED and snapshot.state is IntentState.APPROVED
+        return replace(snapshot, objection=_UNCOUNTED) if is_uncounted else snapshot
+
+    def approved_before(self, snapshot: IntentSnapshot) -> IntentContent | None:
+        """Return the content that was approved last before the present content of a ``snapshot`` of the intent.
+
+        An approval with an objection does not count. ``None`` without an approval, or if no publication had the
+        content of an approval that counts.
+        """
+        approval = snapshot.intent.approval
+        if approval is None or self.approved is None:
+            return None
+        is_last = snapshot.objection is not None or approval == self.intent.approval
+        return self.approved if is_last or approval.content == self.approved.digest else None
 
     def instance(self, number: int | None = None) -> IntentInstance | None:
         """Return the instance with this id, by default the newest; ``None`` if the record has no such instance."""
@@ -580,6 +596,15 @@ def uncounted_approval(subject: IntentSubject, objection: str) -> str:
     return f"its approval does not count: {objection}; {signature_hint(subject)}"
 
 
+def missing_approval(approval: Approval | None, digest: str | None) -> str:
+    """Return why a group that is Created needs an approval; ``digest`` is that of its present content."""
+    if approval is None:
+        return "it is not approved, so nothing of it is deployed"
+    if approval.content == digest:
+        return f"its approval by {approval.by} does not suffice"
+    return f"its content has changed since it was approved by {approval.by}"
+
+
 def due_approval(intent: Intent, state: IntentState, digest: str | None, since: float) -> Decision | None:
     """Return the decision for which an intent in a state waits: the approval of a group that is Created.
 
@@ -587,13 +612,8 @@ def due_approval(intent: Intent, state: IntentState, digest: str | None, since: 
     """
     if state is not IntentState.CREATED or isinstance(intent, ClusterIntents):
         return None
-    subject, approval = subject_text(intent.subject), intent.approval
-    if approval is None:
-        reason = "it is not approved, so nothing of it is deployed"
-    elif approval.content == digest:
-        reason = f"its approval by {approval.by} does not suffice"
-    else:
-        reason = f"its content has changed since it was approved by {approval.by}"
+    subject = subject_text(intent.subject)
+    reason = missing_approval(intent.approval, digest)
     return Decision(
         f"intent {subject}",
         reason,

@@ -42,12 +42,23 @@ class ListedIntent:
 
     @property
     def snapshot(self) -> IntentSnapshot:
-        """The intent at the tip, else the published one."""
+        """The intent at the tip, else the published one; with an objection if its approval does not count."""
         if self.tip is not None:
-            return self.tip
+            return replace(self.tip, objection=self._objection(self.tip))
         if self.record is None:
             raise ValueError("expected an intent that was published or is at the tip")
         return self.record.snapshot
+
+    def _objection(self, tip: IntentSnapshot) -> str | None:
+        """Return why the approval at the tip does not count, by the last publication, else by the rules."""
+        if not tip.is_approved:
+            return tip.objection
+        published = None if self.record is None else self.record.snapshot
+        is_same = published is not None and published.content.digest == tip.content.digest
+        if published is not None and is_same and published.intent.approval == tip.intent.approval:
+            return published.objection
+        missing = [str(count) for count in counted_approvals(tip, self.rules) if count.missing]
+        return "; ".join(missing) or None
 
     @property
     def intent(self) -> Intent:
@@ -66,10 +77,8 @@ class ListedIntent:
 
     @property
     def approved_content(self) -> IntentContent | None:
-        """The last approved content; ``None`` without an approval, or if the content was never published."""
-        approved = None if self.record is None else self.record.approved
-        is_last = approved is not None and self.approval is not None and approved.digest == self.approval.content
-        return approved if is_last else None
+        """The last content whose approval counts; ``None`` without one, or if that content was never published."""
+        return None if self.record is None else self.record.approved_before(self.snapshot)
 
     @property
     def published_state(self) -> IntentState | None:
@@ -79,7 +88,7 @@ class ListedIntent:
     @property
     def tip_state(self) -> IntentState | None:
         """The state at the tip of the branch."""
-        return None if self.tip is None else self.tip.state
+        return None if self.tip is None else self.snapshot.state
 
     @property
     def instance(self) -> IntentInstance | None:
@@ -151,17 +160,21 @@ def difference_to_json(old: IntentContent, new: IntentContent) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ContentComparison:
-    """A content, and the content ``before`` with which people compare it.
+    """A content, and the content ``approved`` last, with which people compare it.
 
-    ``approval`` is the last approval. ``remark`` is the reason why the whole content counts as new, or empty.
+    ``remark`` is the reason why the whole content counts as new, because ``approved`` is ``None``; else empty.
     """
 
     subject: IntentSubject
     content: IntentContent
-    before: IntentContent
-    approval: Approval | None
+    approved: IntentContent | None
     is_approved: bool
     remark: str = ""
+
+    @property
+    def before(self) -> IntentContent:
+        """The content before the changes; empty if the whole content counts as new."""
+        return self.approved or EMPTY_CONTENT
 
     def lines(self) -> Iterator[str]:
         """Yield one line for each difference."""
@@ -175,7 +188,7 @@ class ContentComparison:
         """Return the comparison as ``intent diff -o json`` and the API print it."""
         return {
             "subject": subject_text(self.subject),
-            "approved": None if self.approval is None else self.approval.content,
+            "approved": None if self.approved is None else self.approved.digest,
             "content": self.content.digest,
             "is_approved": self.is_approved,
             **difference_to_json(self.before, self.content),
@@ -185,33 +198,26 @@ class ContentComparison:
 def compare_content(listed: ListedIntent) -> ContentComparison:
     """Compare the content of a group with the last approved one; raises ``RefusedError`` for a cluster.
 
-    Without a published approval, the whole content counts as new.
+    Without a published approval that counts, the whole content counts as new.
     """
-    intent, content = listed.intent, listed.snapshot.content
+    intent, snapshot = listed.intent, listed.snapshot
     if isinstance(intent, ClusterIntents):
         raise RefusedError(
             f"{subject_text(intent.subject)} is a cluster: clusters are applied without an approval; expected a"
             " group, PROJECT/APP/VERSION/NAME"
         )
     approved, remark = listed.approved_content, ""
-    if listed.snapshot.is_approved:
-        approved = content
+    if snapshot.is_approved:
+        approved = snapshot.content
     elif listed.approval is None:
         remark = f"{subject_text(intent.subject)} was never approved: the whole content is new"
     elif approved is None:
-        remark = "the approved content was never published, so that the whole content is shown"
-    return ContentComparison(
-        intent.subject,
-        content,
-        approved or EMPTY_CONTENT,
-        listed.approval,
-        listed.snapshot.is_approved,
-        remark,
-    )
+        remark = "no content whose approval counts was published, so that the whole content is shown"
+    return ContentComparison(intent.subject, snapshot.content, approved, snapshot.is_approved, remark)
 
 
 def compare_before_approval(record: IntentRecord | None, snapshot: IntentSnapshot) -> ContentComparison:
-    """Compare a content that awaits approval with the content of the published approval.
+    """Compare a content that awaits approval with the content of the published approval that counts.
 
     The document of the snapshot may already have the new approval.
     """

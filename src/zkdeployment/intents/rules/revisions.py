@@ -319,12 +319,13 @@ class IntentsChange:
             self.services.get(intent.subject, ()),
             content.nodes,
         )
+        before = None if former is None else former.approved_before(snapshot)
         return IntentRecord(
             intent,
             snapshot.state,
             instances,
             content,
-            content if snapshot.is_approved else _still_approved(former, snapshot),
+            content if snapshot.is_approved else before,
             None if former is None else former.stamp,
         )
 
@@ -439,11 +440,3 @@ def _terminating(
         for record in awaiting_reports(before, after)
         if record.intent.subject not in after and is_terminating(instance_resources(record.instances[-1], reports))
     ]
-
-
-def _still_approved(former: IntentRecord | None, snapshot: IntentSnapshot) -> IntentContent | None:
-    """Return the content that the approval of a changed intent covers, if it was published."""
-    approval = snapshot.intent.approval
-    if former is None or former.approved is None or approval is None:
-        return None
-    return former.approved if former.approved.digest == approval.content else None

@@ -187,9 +187,11 @@ def _approval(listed: ListedIntent) -> str:
     approval = listed.approval
     if approval is None:
         return "none"
-    of_what = "of this content" if listed.snapshot.is_approved else f"of another content, {approval.content}"
+    is_present = approval.content == listed.snapshot.content.digest
+    of_what = "of this content" if is_present else f"of another content, {approval.content}"
+    lack = ", does not suffice" if is_present and not listed.snapshot.is_approved else ""
     reason = f": {approval.reason}" if approval.reason else ""
-    return f"{of_what}, by {approval.by}{'' if approval.signature is None else ', signed'}{reason}"
+    return f"{of_what}, by {approval.by}{'' if approval.signature is None else ', signed'}{lack}{reason}"
 
 
 def _when(seconds: object) -> str:

@@ -24,6 +24,7 @@ from zkdeployment.intents.rules.instances import (
     IntentInstance,
     IntentRecord,
     IntentSnapshot,
+    missing_approval,
 )
 from zkdeployment.intents.rules.listing import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import (
@@ -145,7 +146,7 @@ class InstanceEventLine:
 
 @dataclass(frozen=True, slots=True)
 class ContentDifference:
-    """The changes since the approval, in lines; ``unknown`` is why they are not known, or empty."""
+    """The lines of the changes since the last approval that counts; ``unknown`` is why they are unknown."""
 
     lines: tuple[str, ...] = ()
     unknown: str = ""
@@ -297,7 +298,8 @@ def _sentence(record: IntentRecord, newest: StatusCounts | None) -> str:
     if record.state.is_active:
         return "Its services are wanted, and each resource of the newest instance is done."
     if record.state is IntentState.CREATED and approval is not None:
-        return f"Its content has changed since {approval.by} approved it. Nothing of it is deployed."
+        reason = missing_approval(approval, record.content.digest)
+        return f"{reason[0].upper()}{reason[1:]}. Nothing of it is deployed."
     if record.state is IntentState.CREATED and isinstance(record.intent, ClusterIntents):
         return "It is not applied, so nothing of it is deployed."
     return _SENTENCES[record.state]
@@ -320,13 +322,13 @@ def _facts(record: IntentRecord) -> Iterator[tuple[str, str]]:
 
 
 def _difference(record: IntentRecord) -> ContentDifference | None:
-    """Return the changes since the approval; ``None`` without a change, or without an approval."""
-    approval = record.intent.approval
-    if approval is None or approval.content == record.content.digest:
+    """Return the changes since the last approval that counts; ``None`` without a change or an approval."""
+    if record.intent.approval is None or record.snapshot.is_approved:
         return None
     if record.approved is None:
-        return ContentDifference(unknown="The approved content was never published, so it is not known here.")
-    return ContentDifference(shown_lines(content_difference(record.approved, record.content)))
+        return ContentDifference(unknown="The last content whose approval counts was never published.")
+    lines = shown_lines(content_difference(record.approved, record.content))
+    return ContentDifference(lines) if lines else None
 
 
 def _instance_line(

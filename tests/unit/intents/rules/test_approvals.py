@@ -124,9 +124,9 @@ def test_only_approvals_of_the_present_content_that_were_not_accepted_before_are
     with_objections({SHOP.subject: SNAPSHOT}, ask, accepted_by_records({SHOP.subject: accepted}))
     with_objections({SHOP.subject: SNAPSHOT}, ask, accepted_by_syncer(newly_accepted({SHOP.subject: SNAPSHOT})))
     assert asked == []
-    unknown = accepted_by_records({SHOP.subject: replace(accepted, approved=None)})
-    with_objections({SHOP.subject: SNAPSHOT}, ask, unknown)
-    assert asked == [SNAPSHOT]
+    for record in (replace(accepted, approved=None), replace(accepted, state=IntentState.CREATED)):
+        with_objections({SHOP.subject: SNAPSHOT}, ask, accepted_by_records({SHOP.subject: record}))
+    assert asked == [SNAPSHOT, SNAPSHOT]
 
 
 def test_a_syncer_accepts_an_approval_again_only_byte_for_byte_and_of_the_same_content():

@@ -6,7 +6,8 @@ import pytest
 
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.intents.documents import Approval, IntentState
+from zkdeployment.intents.documents import Approval, FurtherApproval, IntentState
+from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot
 from zkdeployment.intents.rules.listing import ListedIntent, compare_before_approval, compare_content
 
@@ -35,7 +36,7 @@ def test_a_changed_content_is_compared_with_the_approved_one():
     ("record", "tip", "is_whole", "remark"),
     [
         (None, IntentSnapshot(GROUP, CONTENT), True, "p1/store/v1/shop was never approved: the whole content"),
-        (None, IntentSnapshot(APPROVED, CHANGED), True, "the approved content was never published"),
+        (None, IntentSnapshot(APPROVED, CHANGED), True, "no content whose approval counts was published"),
         (PUBLISHED, None, False, ""),
     ],
 )
@@ -49,6 +50,34 @@ def test_before_an_approval_the_content_is_compared_with_the_published_approval(
     coming = replace(APPROVED, approval=Approval(CHANGED.digest, "bob@example.com"))
     assert list(compare_before_approval(PUBLISHED, IntentSnapshot(coming, CHANGED)).lines()) == CHANGE
     assert compare_before_approval(None, IntentSnapshot(coming, CHANGED)).remark.endswith("whole content is new")
+
+
+PARTIAL = replace(APPROVED, approval=Approval(CHANGED.digest, "alice@example.com", signature="a"))
+RULES = (ApprovalRule("/p1", 2, ("alice@example.com", "bob@example.com")),)
+DIGESTS = (CONTENT.digest, CHANGED.digest)
+
+
+@pytest.mark.parametrize("record", [IntentRecord(PARTIAL, IntentState.CREATED, (), CHANGED, CONTENT), PUBLISHED])
+def test_before_a_second_approval_the_content_is_compared_with_the_last_approval_that_counts(record):
+    listed = ListedIntent(record, IntentSnapshot(PARTIAL, CHANGED), RULES)
+    compared, body = compare_content(listed), listed.to_json()
+    assert (list(compared.lines()), compared.is_approved, compared.remark) == (CHANGE, False, "")
+    assert (compared.to_json()["approved"], compared.to_json()["content"]) == DIGESTS
+    assert (body["state"], body["tip_state"], body["is_approved"]) == (record.state.value, "Created", False)
+    both = replace(PARTIAL.approval, also=(FurtherApproval("bob@example.com", "b"),))
+    coming = IntentSnapshot(replace(PARTIAL, approval=both), CHANGED)
+    assert list(compare_before_approval(record, coming).lines()) == CHANGE
+    complete = ListedIntent(record, coming, RULES)
+    assert (complete.snapshot.is_approved, complete.tip_state) == (True, IntentState.APPROVED)
+
+
+def test_a_published_approval_that_does_not_count_is_not_listed_as_one():
+    record = IntentRecord(PARTIAL, IntentState.CREATED, (), CHANGED)
+    listed = ListedIntent(record, None)
+    assert (listed.to_json()["state"], listed.to_json()["is_approved"]) == ("Created", False)
+    compared = compare_content(listed)
+    assert (compared.is_approved, compared.to_json()["approved"]) == (False, None)
+    assert compared.remark.startswith("no content whose approval counts was published")
 
 
 def test_a_cluster_has_no_approval_to_compare_with():

@@ -120,6 +120,16 @@ def test_the_approved_content_is_remembered_while_the_approval_stays():
     assert publish(changed, snapshot(APPROVED, content=1, approved=2), 3)[SHOP.subject].approved is None
 
 
+def test_the_content_whose_approval_counted_is_remembered_beside_approvals_that_do_not_count():
+    records = publish({}, snapshot(APPROVED), 1)
+    partial = replace(snapshot(APPROVED, content=1, approved=1), objection="1 of 2 approvals")
+    for sequence, after in enumerate((partial, snapshot(APPROVED, content=2, approved=1)), 2):
+        records = publish(records, after, sequence)
+        record = records[SHOP.subject]
+        assert (record.state, record.approved, record.snapshot.is_approved) == (CREATED, CONTENTS[0], False)
+    assert publish(records, snapshot(APPROVED, content=1, approved=1), 4)[SHOP.subject].approved == CONTENTS[1]
+
+
 def test_a_removed_document_waits_for_hosts_and_a_final_status_is_recorded_once():
     records = publish(publish({}, snapshot(INSTANTIATED), 1), snapshot(TERMINATED), 2)
     (record,) = awaiting_reports(records, {})

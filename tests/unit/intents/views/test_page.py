@@ -156,13 +156,23 @@ def test_a_change_since_the_approval_is_shown_in_lines():
     changed = IntentRecord(approved, IntentState.CREATED, (), CHANGED, CONTENT)
     shown = intent_view(changed, QUERY, (), REPORTS, (), {}, now=1000.0)
     assert (
-        shown.sentence == "Its content has changed since jane@example.com approved it. Nothing of it is deployed."
+        shown.sentence
+        == "Its content has changed since it was approved by jane@example.com. Nothing of it is deployed."
     )
     assert shown.difference.lines == ("/p1/shop/db change property version from '1' to '2'",)
     unknown = intent_view(replace(changed, approved=None), QUERY, (), REPORTS, (), {}, now=1000.0)
     assert "never published" in unknown.difference.unknown
     same = intent_view(replace(changed, content=CONTENT), QUERY, (), REPORTS, (), {}, now=1000.0)
     assert (same.difference, same.matrix, same.cell) == (None, None, None)
+
+
+def test_an_approval_that_does_not_suffice_is_shown_with_the_changes_since_the_one_before():
+    partial = replace(GROUP, state=IntentState.APPROVED, approval=replace(APPROVAL, content=CHANGED.digest))
+    record = IntentRecord(partial, IntentState.CREATED, (), CHANGED, CONTENT)
+    shown = intent_view(record, QUERY, (), REPORTS, (), {}, now=1000.0)
+    assert shown.sentence == "Its approval by jane@example.com does not suffice. Nothing of it is deployed."
+    assert shown.difference.lines == ("/p1/shop/db change property version from '1' to '2'",)
+    assert "the last publication did not accept it" in form(InstantiateIntent, record, signed=True).objection
 
 
 def test_the_page_of_a_cluster_and_of_an_act():
