@@ -215,6 +215,7 @@ def reset(main: OperatorBranches, planned: Reset) -> None:
     """Set the branch unless it changed since the plan; raises ``RefusedError`` if the branch was not set."""
     result, branch = main.branches.reset(planned.move), planned.move.branch
     if result.outcome is MoveOutcome.RACED:
-        raise RefusedError(f"the branch {branch} was not reset: it changed in the meantime; try again")
+        reason = result.words or "it changed in the meantime"
+        raise RefusedError(f"the branch {branch} was not reset: {reason}; try again")
     if result.outcome is MoveOutcome.REFUSED:
         raise RefusedError(f"the branch {branch} was not reset: the git server refused it: {result.words}")

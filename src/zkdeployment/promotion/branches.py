@@ -61,9 +61,11 @@ _PUSH = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--rec
 #: The line of a branch in the output of a push: a flag, the two names, and what happened.
 _LINE = re.compile(r"(?P<flag>[ +\-*!=])\t[^\t]*:refs/heads/(?P<branch>[^\t]+)\t(?P<summary>.*)")
 
-#: What git prints if another push changed a branch first.
+#: What git prints if another push changed a branch first, or if the server cannot accept any push at present.
 _RACED = re.compile(
     r"\[rejected\]|stale info|fetch first|non-fast-forward|cannot lock|failed to update ref|incorrect old value"
+    r"|unpacker error|unable to (create temporary object directory|migrate objects)|Internal Server Error"
+    r"|failed to report status"
 )
 _REMOTE = "remote:"
 

@@ -104,7 +104,7 @@ class MoveOutcome(Enum):
     """The outcome of the push of one branch."""
 
     MOVED = "moved"
-    RACED = "raced"  # the branch is no longer where it was expected: read it again
+    RACED = "raced"  # the branch is no longer where it was expected, or the server is disturbed: read it again
     REFUSED = "refused"  # by the git server, with its words
 
 

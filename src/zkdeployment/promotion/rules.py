@@ -334,7 +334,7 @@ def _open_problems(fleet: Fleet, facts: PromotionFacts) -> Iterator[str]:
     if fleet.name in facts.unmoved:
         yield (
             f"the git server could not move {fleet.branch}: {facts.unmoved[fleet.name]}; the push is repeated;"
-            " remove a lock that another git left behind at the server"
+            " check the disk of the server, and remove a lock that another git left behind there"
         )
 
 

@@ -37,6 +37,18 @@ def tip(server, branch):
     return server.ask("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
 
 
+def replace_push(directory, monkeypatch, script):
+    """Put a git on the path that runs a script in place of a push; ``$GIT`` is the real git."""
+    real = subprocess.run(["which", "git"], check=True, capture_output=True, text=True).stdout.strip()
+    other = directory / "bin" / "git"
+    other.parent.mkdir()
+    other.write_text(
+        f'#!/bin/sh\nGIT={real}\ncase "$*" in *" push --porcelain"*) {script};; esac\nexec {real} "$@"\n'
+    )
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other.parent}:/usr/bin:/bin")
+
+
 def test_tips_tell_how_far_each_branch_is_behind_main_and_which_have_diverged(server, branches):
     first, second, third = (push(server, number) for number in range(3))
     set_branch(server, EU, first)
@@ -150,6 +162,36 @@ def test_the_servers_words_about_each_refused_branch_are_its_own(server, branche
     assert moved[US].words == "refs/heads/fleets/us-1: not today"
 
 
+def test_a_server_that_cannot_accept_any_push_at_present_has_not_refused_it(server, branches):
+    first, second = push(server, 1), push(server, 2)
+    set_branch(server, EU, first)
+    branches.fetch()
+    moves = [BranchMove(EU, first, second)]
+    server.ask("config", "receive.maxInputSize", "1")  # a full disk makes the unpacker fail in the same way
+    result = branches.move(moves)[EU]
+    assert (result.outcome, "pack exceeds maximum allowed size" in result.words) == (MoveOutcome.RACED, True)
+    server.ask("config", "--unset", "receive.maxInputSize")
+    assert branches.move(moves)[EU].outcome is MoveOutcome.MOVED
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "[remote rejected] (unable to create temporary object directory)",
+        "[remote rejected] (unable to migrate objects to permanent storage)",
+        "[remote rejected] (Internal Server Error)",
+        "[remote failure] (remote failed to report status)",
+    ],
+)
+def test_the_words_of_servers_that_are_disturbed_are_no_refusal(server, branches, tmp_path, monkeypatch, summary):
+    first, second = push(server, 1), push(server, 2)
+    set_branch(server, EU, first)
+    branches.fetch()
+    line = f"!\\t{second}:refs/heads/{EU}\\t{summary}"
+    replace_push(tmp_path, monkeypatch, f"printf '{line}\\n'; exit 1")
+    assert branches.move([BranchMove(EU, first, second)])[EU].outcome is MoveOutcome.RACED
+
+
 def test_only_commits_of_main_are_promoted_and_only_forward(server, branches):
     first, second = push(server, 1), push(server, 2)
     own = server.clone.commit({"tree.zk": "/own\n"})
@@ -183,16 +225,10 @@ def test_a_lost_answer_to_a_push_is_found_at_the_server(server, branches, tmp_pa
     first, second = push(server, 1), push(server, 2)
     set_branch(server, EU, first)
     branches.fetch()
-    real = subprocess.run(["which", "git"], check=True, capture_output=True, text=True).stdout.strip()
-    broken = tmp_path / "bin" / "git"
-    broken.parent.mkdir()
-    push_and_fail = f'{real} "$@" >/dev/null 2>&1; echo "fatal: the remote end hung up unexpectedly" >&2; exit 128'
-    broken.write_text(f'#!/bin/sh\ncase "$*" in *" push --porcelain"*) {push_and_fail};; esac\nexec {real} "$@"\n')
-    broken.chmod(0o755)
-    with monkeypatch.context() as patched:
-        patched.setenv("PATH", f"{broken.parent}:/usr/bin:/bin")
-        assert branches.move([BranchMove(EU, first, second)])[EU].outcome is MoveOutcome.MOVED
-        assert branches.reset(BranchMove(EU, first, second)).outcome is MoveOutcome.MOVED
+    push_and_fail = '"$GIT" "$@" >/dev/null 2>&1; echo "fatal: the remote end hung up unexpectedly" >&2; exit 128'
+    replace_push(tmp_path, monkeypatch, push_and_fail)
+    assert branches.move([BranchMove(EU, first, second)])[EU].outcome is MoveOutcome.MOVED
+    assert branches.reset(BranchMove(EU, first, second)).outcome is MoveOutcome.MOVED
 
 
 def test_a_push_of_which_nothing_is_known_is_an_error(server, branches, tmp_path):
