@@ -140,7 +140,8 @@ class UpdateSystem:
     """Update the packages of the operating system in one transaction, and record the update.
 
     The transaction is prepared before the first step of the plan is executed. The step runs under the lock of the
-    system node, or of the role if that has a controller.
+    system node, or of the role if that has a controller. ``outdated`` are the system's own packages whose recorded
+    versions, from before deployments changed them, do not count after the update.
     """
 
     kind: ClassVar[str] = "update system"
@@ -148,6 +149,7 @@ class UpdateSystem:
     system: WantedSystem
     change: SystemChange
     reason: str
+    outdated: tuple[str, ...] = ()
 
     @property
     def deployment(self) -> Deployment:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.rebooting import reboot_reasons
-from zkdeployment.agent.rules.system import must_reboot
+from zkdeployment.agent.rules.system import must_reboot, names_in_scope
 from zkdeployment.base.machine.reboots import SystemState
-from zkdeployment.base.packages import Item, after, items, matching_names, order_key, select
+from zkdeployment.base.packages import Item, after, items, order_key, select
 from zkdeployment.base.system import RebootFacts
 from zkdeployment.base.values import dataclass
 
@@ -76,14 +76,10 @@ def _changeable(
     system: WantedSystem, inventory: Inventory, kept: Collection[str], offers: Offers
 ) -> Iterator[str]:
     """Yield the names of the installed packages that the system updates and the release has."""
-    if system.update == "none":
-        return
     installed = inventory.packages
-    fixed = {*kept, *matching_names(system.exclude, installed)}
-    names = installed if isinstance(system.update, str) else matching_names(system.update, installed)
-    for name in names:
+    for name in names_in_scope(system, installed):
         is_wanted = system.update != "security" or _fixes(installed[name], offers.security.get(name, ()))
-        if is_wanted and name not in fixed and name in offers.packages:
+        if is_wanted and name not in kept and name in offers.packages:
             yield name
 
 

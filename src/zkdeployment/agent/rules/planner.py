@@ -46,6 +46,7 @@ from zkdeployment.base.plan import (
     StartDeployments,
     Step,
     Undeploy,
+    UpdateSystem,
     group_of,
 )
 
@@ -83,7 +84,8 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     ``ending-deployments``.
 
     ``system`` is what the host needs of its system node. The operating system is updated, and the host reboots,
-    before all other steps; with a controller, after its ``starting-deployments``.
+    before all other steps; with a controller, after its ``starting-deployments``. No later step replaces the
+    version that the update gives a package by a version from before the update.
 
     ``identity`` is that of the host: scripts get it, so that another id, name or role is a change. Without it,
     identities are not compared.
@@ -104,7 +106,9 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     locked = {assignment.path for assignment in wanted}.union(services)
     group_of_service = groups_of_services(wanted, inventory, groups)
     software = WantedSoftware.of(wanted, controller, identity)
-    system_first = () if system is None else tuple(system_steps(system, software.kept(inventory)))
+    originals, kept = inventory.originals, software.kept(inventory)
+    system_first = () if system is None else tuple(system_steps(system, kept, originals))
+    inventory = replace(inventory, originals=_originals_after(system_first, originals))
     whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service, system_first)
     withheld = _withheld(whole.steps, stopped)
     if not withheld:
@@ -114,6 +118,12 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     have = replace(inventory, markers=tuple(one for one in inventory.markers if one.deployment.path not in theirs))
     difference = compare_software(software, have, software_of(theirs, wanted, inventory))
     return replace(_plan(difference, locked, lasting, group_of_service, system_first), withheld=withheld)
+
+
+def _originals_after(steps: Iterable[Step], originals: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the recorded versions of the system's own packages that count after these steps."""
+    outdated = {name for step in steps if isinstance(step, UpdateSystem) for name in step.outdated}
+    return {name: version for name, version in originals.items() if name not in outdated}
 
 
 def _plan(

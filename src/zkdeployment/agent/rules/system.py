@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.rebooting import reboot_reasons
 from zkdeployment.base.machine.reboots import SystemState, deployment_of
+from zkdeployment.base.packages import matching_names
 from zkdeployment.base.plan import Reboot, UpdateSystem
 from zkdeployment.base.system import HostSystem, RebootRule, SystemChange, WantedSystem
 from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from zkdeployment.base.system import RebootFacts
 
@@ -33,9 +34,24 @@ class SystemNeed:
     may_reboot: bool = True
 
 
-def system_steps(need: SystemNeed, kept: frozenset[str]) -> Iterator[UpdateSystem | Reboot]:
+def names_in_scope(system: WantedSystem | SystemChange, names: Collection[str]) -> list[str]:
+    """Return those ``names`` of packages that an update of the system may change, sorted.
+
+    Packages that belong to services are not considered, nor which updates fix security problems.
+    """
+    if system.update == "none":
+        return []
+    named = sorted(names) if isinstance(system.update, str) else matching_names(system.update, names)
+    excluded = set(matching_names(system.exclude, names))
+    return [name for name in named if name not in excluded]
+
+
+def system_steps(
+    need: SystemNeed, kept: frozenset[str], originals: Collection[str] = ()
+) -> Iterator[UpdateSystem | Reboot]:
     """Yield the update and the reboot that a host needs; ``kept`` are the packages that the update keeps.
 
+    ``originals`` are the system's own packages whose versions before their first change are recorded.
     A reboot follows each update unless the node forbids reboots. Whether the host needs it is decided when the
     update is complete. The step is planned again after the boot, which it then verifies.
     """
@@ -45,7 +61,8 @@ def system_steps(need: SystemNeed, kept: frozenset[str]) -> Iterator[UpdateSyste
     is_updated = not state.is_updating and not wanted.is_update_after(state.updated)
     if not is_updated and wanted.update != "none":
         change = SystemChange(wanted.release, wanted.update, wanted.exclude, kept)
-        yield UpdateSystem(wanted, change, _why_updated(wanted, state))
+        outdated = tuple(names_in_scope(wanted, originals))
+        yield UpdateSystem(wanted, change, _why_updated(wanted, state), outdated)
     if wanted.reboot is RebootRule.NEVER or not need.may_reboot:
         if not is_updated and wanted.update == "none":
             yield Reboot(wanted, "nothing to do at this generation")

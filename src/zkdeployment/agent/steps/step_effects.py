@@ -199,7 +199,8 @@ class StepEffects:
         """Update the packages of the system, and record that.
 
         A crash between the transaction and its record repeats an update that then finds nothing to do. The record
-        of the begin repeats it also if the host is to have its former release again.
+        of the begin repeats it also if the host is to have its former release again. The recorded versions of
+        packages from before the update end first, so that no later plan brings them back.
         """
         prepare = partial(self._adapters.packages.prepare_system, step.change)
         system = self._adapters.system
@@ -221,6 +222,9 @@ class StepEffects:
             advisories = self._adapters.packages.missing_advisories(step.system.release)
             exceptions = self._adapters.packages.update_exceptions(step.change)
         now = self._adapters.clock.now()
+        if step.outdated:
+            with failpoints("drop-outdated"):
+                self._adapters.files.originals.remove(step.outdated)
         with failpoints("record-update"):
             system.save(system.state().after_update(step.system, now, advisories, exceptions))
 

@@ -148,6 +148,21 @@ def test_a_host_updates_reboots_verifies_the_boot_under_one_lock_and_reports_its
     assert known.system == HostSystem(NEW, 1, "5.14-2.x86_64", advisories=3, updated=machine.system["time"])
 
 
+def test_an_update_ends_the_records_of_versions_from_before_it(fleet):
+    machine = Machine(fleet, "h1")
+    registry = machine.host.root / "var/lib/zkdeployment/originals.json"
+    registry.parent.mkdir(parents=True, exist_ok=True)
+    registry.write_text('{"bash": "0:5.0-1", "zsh": "0:1-1"}')
+    wanted(fleet, NEW, "h1", exclude=["z*"])
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        assert json.loads(registry.read_text()) == {"zsh": "0:1-1"}
+    machine.boot("boot-2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r1")
+    assert (machine.bash, json.loads(registry.read_text())) == (["5.2"], {})
+
+
 def test_a_host_reports_its_kernel_and_a_due_reboot_before_its_first_update(fleet, session):
     machine = Machine(fleet, "h1", reboots="no")
     (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-1.x86_64\n")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from support.builders import make_package as package
 from support.hosts.simulated import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
 from zkdeployment.agent.rules.planner import plan, unwanted_services
+from zkdeployment.agent.rules.system import SystemNeed
 from zkdeployment.base.deployment import Assignment, Deployment, Rerun
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.inventory import Inventory, Marker, Package
@@ -18,7 +19,9 @@ from zkdeployment.base.plan import (
     RemoveCheckout,
     RemoveSoftware,
     Undeploy,
+    UpdateSystem,
 )
+from zkdeployment.base.system import WantedSystem
 
 
 def assignment(path="/who/myfoo", package="foo", version="1", **fields):
@@ -641,6 +644,38 @@ class TestAPackageOfTheSystem:
         assert (bool(step.change), step.put_back) == (False, ("fix",))
         assert step.reason == "fix is the system's own and stays"
         assert steps([assignment()], have, RemoveSoftware) == []
+
+    @pytest.mark.parametrize(
+        ("scope", "outdated"),
+        [
+            ({}, ("fix",)),
+            ({"update": "security"}, ("fix",)),
+            ({"update": ("f*",)}, ("fix",)),
+            ({"update": ("glibc",)}, ()),
+            ({"exclude": ("fix",)}, ()),
+        ],
+    )
+    @pytest.mark.parametrize("wanted", [[assignment()], []], ids=["patch dropped", "service removed"])
+    def test_that_an_update_of_the_system_covers_does_not_get_the_version_from_before_the_update(
+        self, wanted, scope, outdated
+    ):
+        have = replace(foo_host(marker(package="foo", version="1")), originals={"fix": "0:1-7"})
+        have = replace(have, packages={**have.packages, "fix": (package("fix", "2"),)})
+        system = SystemNeed(WantedSystem("/os/web", "2026-11-20", **scope))
+        update, *later = (
+            step
+            for step in plan(wanted, have, system=system).steps
+            if isinstance(step, UpdateSystem | ChangePackages)
+        )
+        assert update.outdated == outdated
+        assert [step.put_back for step in later] == ([] if outdated else [("fix",)])
+
+    def test_that_is_still_needed_does_not_get_the_version_from_before_an_update_later(self):
+        have = replace(foo_host(marker(package="foo", version="1")), originals={"fix": "0:1-7"})
+        have = replace(have, packages={**have.packages, "fix": (package("fix", "2"),)})
+        update = plan(self.WANTED, have, system=SystemNeed(WantedSystem("/os/web", "2026-11-20"))).steps[0]
+        assert (update.outdated, "fix" in update.change.kept) == (("fix",), True)
+        assert steps([assignment()], replace(have, originals={}), ChangePackages) == []
 
 
 # The following tests stop a simulated host after every single effect of every plan.
