@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from zkdeployment.editors.rules.naming import (
     TextPlace,
     check_renaming,
     definition_at,
+    node_in_documents,
     reference_places,
     renaming_places,
     resolved,
@@ -44,7 +44,6 @@ from zkdeployment.editors.rules.tree_text import (
     Live,
     TreeContext,
     indentation,
-    names_in_path,
     owner_of,
     property_line,
     references,
@@ -144,8 +143,6 @@ _SEVERITIES = {
     Severity.WARNING: types.DiagnosticSeverity.Warning,
 }
 
-_PATH_IN_DOCUMENT = re.compile(r"/[^\s'\",\[\]{}]+")
-
 
 class Cursor(NamedTuple):
     """A place in a file, in characters, with the lines of the file and the context about its tree."""
@@ -162,11 +159,7 @@ class Cursor(NamedTuple):
         context, lines, number, column = self[1:]
         if is_tree_file(self.path):
             return node_under(context, lines, number, column)
-        for match in _PATH_IN_DOCUMENT.finditer(lines[number]):
-            for reference in names_in_path(context.tree.properties, "", match[0], match.start()):
-                if reference.start <= column <= reference.end and reference.path in context.tree:
-                    return reference.path
-        return None
+        return node_in_documents(context, lines, number, column)
 
 
 class TreeLanguageServer(LanguageServer):

@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.editors.rules.completion import node_under
-from zkdeployment.editors.rules.naming import Subject, definition_at, reference_places, subject_at
+from zkdeployment.editors.rules.naming import (
+    Subject,
+    definition_at,
+    node_in_documents,
+    reference_places,
+    subject_at,
+)
 from zkdeployment.editors.rules.tree_text import TreeContext
 from zkdeployment.publishing.rules.review import review
 
@@ -105,6 +111,30 @@ def test_the_word_at_a_place_decides_what_is_looked_for(line, word, subject):
     number, context = lines.index(line), context_of({"main.zk": FILES["main.zk"]})
     column = line.rindex(word) + len(word)
     assert subject_at(context, lines, number, column, node_under(context, lines, number, column)) == subject
+
+
+@pytest.mark.all_features
+@pytest.mark.parametrize(
+    ("word", "node"),
+    [
+        ("{object: '/a", "/a"),
+        ("{object: '/a/b", "/a/b"),
+        ("{object: '/a/", "/a/b"),
+        ("{object", None),
+        ("name: /a/b", None),
+    ],
+)
+def test_only_words_in_the_paths_of_a_document_stand_for_nodes(word, node):
+    lines = [
+        "schema: zkdeployment/CheckConfiguration/v1",
+        "metadata: {name: n}",
+        "data: {object: '/a/b', check: {command: c}, constraints: [{property: {name: /a/b}}], fault: x}",
+        "---",
+        "schema: another.example.com/Program/v1",
+    ]
+    column = lines[2].index(word) + len(word)
+    assert node_in_documents(context_of(FILES), lines, 2, column) == node
+    assert node_in_documents(context_of(FILES), [*lines, "["], 2, column) is None
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -155,6 +155,47 @@ def test_a_path_in_another_spelling_is_not_overlooked(spelling):
         renamed(files, "/a/b", "new")
 
 
+CHECK = """\
+schema: zkdeployment/CheckConfiguration/v1
+metadata: {name: web}
+data:
+  object: /shop/web
+  monitoring: nagios1
+  check: {command: check_http, arguments: ["-u", "/shop/web", /shop]}
+  constraints:
+  - property: {docroot: /shop}
+"""
+
+GROUP = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain
+  apps: {front: [/shop/web], back: [/shop/db]}
+  state: Created
+"""
+
+
+@pytest.mark.all_features
+def test_texts_of_documents_that_are_not_paths_of_nodes_stay():
+    files = {
+        "main.zk": "/shop\n  /web : b-1\n    /deploy\n      /h1\n  /db : b-1\n    /deploy\n      /h2\n",
+        "check.yaml": CHECK,
+        "group.yaml": GROUP,
+    }
+    after = renamed(files, "/shop", "store")
+    assert after["check.yaml"] == CHECK.replace("object: /shop", "object: /store")
+    assert after["group.yaml"] == GROUP.replace("/shop", "/store")
+
+
+@pytest.mark.all_features
+def test_a_path_that_another_text_repeats_by_an_alias_is_not_overlooked():
+    text = CHECK.replace("object: /shop/web", "object: &path /shop/web").replace('"/shop/web"', "*path")
+    files = {"main.zk": "/shop\n  /web : b-1\n    /deploy\n      /h1\n", "check.yaml": text}
+    with pytest.raises(TreeError, match=r"^check.yaml:4:11: expected /shop/web on one line"):
+        renamed(files, "/shop/web", "new")
+
+
 @pytest.mark.all_features
 def test_documents_with_problems_forbid_a_renaming():
     text = "/a\n  /b : b-1\n    /deploy\n      /h1\n"

@@ -82,6 +82,11 @@ def form_at(form: Mapping[str, Any], way: Sequence[str]) -> Mapping[str, Any]:
     return form
 
 
+def is_path_form(form: Mapping[str, Any]) -> bool:
+    """Return whether the values of a form are paths of nodes."""
+    return any(str(one.get("description", "")).startswith(_PATH) for one in _alternatives(form))
+
+
 def _alternatives(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [form, *form.get("anyOf", ())]
 
@@ -199,7 +204,7 @@ def _values(context: TreeContext, place: DocumentPlace) -> Iterator[Proposal]:
         yield from (Proposal(str(value), str(value), place.column, order=1) for value in form.get("enum", ()))
         if "boolean" in _types(form):
             yield from (Proposal(value, value, place.column, order=1) for value in ("true", "false"))
-    if any(str(form.get("description", "")).startswith(_PATH) for form in forms):
+    if is_path_form(place.form):
         services = frozenset(context.services())
         for path in context.tree:
             if path in services:
@@ -282,9 +287,7 @@ def _example(key: str, form: Mapping[str, Any]) -> str:
             return "false"
         if kinds & {"integer", "number"}:
             return str(one.get("minimum", 1))
-    if str(form.get("description", "")).startswith(_PATH):
-        return "/path"
-    return key
+    return "/path" if is_path_form(form) else key
 
 
 def _types(form: Mapping[str, Any]) -> frozenset[str]:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zkdeployment.base.errors import LinkError, TreeError
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.source_files import TREE_SUFFIXES
+from zkdeployment.documents.kinds import known_kinds
+from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml
+from zkdeployment.editors.rules.document_text import ITEM, form_at, is_path_form
 from zkdeployment.editors.rules.tree_text import (
     DEPLOY_AFTER,
     TreeContext,
@@ -30,6 +33,9 @@ from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Lookup
+    from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.documents.yaml_values import Document, Way
     from zkdeployment.tree.parse import ParsedFile
 
 #: The children of services with these names have a meaning.
@@ -177,34 +183,56 @@ def _node_places(
             for reference in references(lookup, lines, number):
                 if is_meant(reference.path):
                     yield TextPlace(file, number, reference.start, reference.end)
-    for document_file in context.reviewed.documents.files:
-        yield from _in_documents(context, document_file.name, texts[document_file.name], is_meant)
+    for entry in context.reviewed.documents.entries.values():
+        for named, place in _in_document(lookup, entry.kind, entry.source, entry.file, texts[entry.file]):
+            if is_meant(named):
+                yield place
 
 
-def _in_documents(
-    context: TreeContext, file: str, lines: Sequence[str], is_meant: Callable[[str], bool]
-) -> Iterator[TextPlace]:
-    """Yield the places of nodes in the paths of a file's documents.
+def _in_document(
+    lookup: Lookup, kind: DocumentKind[Any], document: Document, file: str, lines: Sequence[str]
+) -> Iterator[tuple[str, TextPlace]]:
+    """Yield each node that a path in a document names, with the place of its name.
 
     A path in another spelling, such as one with escapes, has one place, from which its line ends.
     """
-    for entry in context.reviewed.documents.entries.values():
-        if entry.file != file:
+    # Values that an alias repeats have one place.
+    ways = {place: way for way, place in document.places.items() if _is_path(kind, way)}
+    for (line, column), way in ways.items():
+        value: Any = document.value
+        for part in way:
+            value = value[part]
+        if not isinstance(value, str) or not value.startswith("/"):
             continue
-        # Values that an alias repeats have one place.
-        for (line, column), way in {place: way for way, place in entry.source.places.items()}.items():
-            value: Any = entry.source.value
-            for part in way:
-                value = value[part]
-            if not isinstance(value, str) or not value.startswith("/"):
-                continue
-            text = lines[line - 1]
-            start = column - 1 + (text[column - 1 : column] in {"'", '"'})
-            is_plain = text[start : start + len(value)] == value
-            for reference in names_in_path(context.tree.properties, "", value, start):
-                if is_meant(reference.path):
-                    columns = reference[1:] if is_plain else (column - 1, len(text.rstrip()))
-                    yield TextPlace(file, line - 1, *columns)
+        text = lines[line - 1]
+        start = column - 1 + (text[column - 1 : column] in {"'", '"'})
+        is_plain = text[start : start + len(value)] == value
+        for path, first, last in names_in_path(lookup, "", value, start):
+            columns = (first, last) if is_plain else (column - 1, len(text.rstrip()))
+            yield path, TextPlace(file, line - 1, *columns)
+
+
+def _is_path(kind: DocumentKind[Any], way: Way) -> bool:
+    """Return whether the form of a document has the path of a node at a place."""
+    return is_path_form(form_at(kind.form, [ITEM if isinstance(part, int) else part for part in way]))
+
+
+def node_in_documents(context: TreeContext, lines: Sequence[str], number: int, column: int) -> str | None:
+    """Return the node of the tree that the word at a place of a YAML file stands for."""
+    try:
+        documents = [*parse_yaml("\n".join(lines))]
+    except YamlTextError:
+        return None
+    found = None
+    for document in documents:
+        schema = document.value.get("schema") if isinstance(document.value, dict) else None
+        kind = known_kinds().by_schema.get(f"{schema}")
+        if kind is None:
+            continue
+        for path, place in _in_document(context.tree.properties, kind, document, "", lines):
+            if place.line == number and place.start <= column <= place.end and path in context.tree:
+                found = path
+    return found
 
 
 def check_renaming(context: TreeContext, path: str, name: str | None = None) -> None:
