@@ -203,6 +203,7 @@ def restored_content(
     """Return the changed files after an intent gets the content with this digest from ``past`` files.
 
     Whole files are restored: those that define nodes of the past or present content, or targets of its links.
+    The other keys of the document, such as ``update``, stay.
     Raises ``RefusedError`` if the past files have another content, or if other nodes would change, too.
     """
     name = subject_text(subject)
@@ -216,7 +217,7 @@ def restored_content(
     reviewed, former = review(present), review(past)
     owned = _nodes(placed.snapshot.content) | _nodes(before.content)
     files = _restored_files(reviewed, former, owned)
-    files |= with_description(placed, described_as(placed.intent, before.intent))
+    files |= with_description(placed, _with_parts(placed.intent, before.intent))
     result = FileChanges(files, "").apply(present)
     change = diff(reviewed.linted.tree, review(result).linted.tree)
     others = sorted({*change.create, *change.update, *change.delete} - owned)
@@ -233,6 +234,13 @@ def restored_content(
             " restore it by hand, then approve it"
         )
     return files
+
+
+def _with_parts(present: Intent, past: Intent) -> Intent:
+    """Return an intent with the apps and the profile of another one, which belong to the content."""
+    if isinstance(present, DeploymentIntentGroup) and isinstance(past, DeploymentIntentGroup):
+        return replace(present, apps=past.apps, composite_profile=past.composite_profile)
+    return replace(present, apps=past.apps)
 
 
 def _nodes(content: IntentContent) -> set[str]:

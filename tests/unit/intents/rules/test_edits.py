@@ -12,18 +12,21 @@ from zkdeployment.intents.documents import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    FleetStop,
     Intent,
     IntentState,
     UpdateRule,
 )
 from zkdeployment.intents.rules.edits import (
     find_intent,
+    restored_content,
     unpublished_act,
     with_description,
     with_new_intent,
     with_state,
     without_intent,
 )
+from zkdeployment.publishing.acts.commits import FileChanges
 
 SHOP = ("p1", "store", "v1", "shop")
 AMS = ("ams", "web-server")
@@ -166,3 +169,17 @@ def test_another_description_is_not_an_act() -> None:
     created = find_intent(FILES, SHOP).intent
     assert isinstance(created, DeploymentIntentGroup)
     assert unpublished_act(SHOP, replace(created, composite_profile="large"), created) is None
+
+
+def test_restored_content_keeps_the_rules_of_the_group() -> None:
+    former = GROUP.replace("    db: [/p1/shop/db]\n", "")
+    past = (TREE, SourceFile("all.yaml", former.encode()))
+    present = (TREE, SourceFile("all.yaml", f"{GROUP}  update: approve\n  fleet-stop: group\n".encode()))
+    before = find_intent(past, SHOP)
+    changes = restored_content(present, past, SHOP, before.snapshot.content.digest)
+    after = find_intent(FileChanges(changes, "").apply(present), SHOP).intent
+    assert (after.apps, after.update, after.fleet_stop) == (
+        {"front": ("/p1/shop/front",)},
+        UpdateRule.APPROVE,
+        FleetStop.GROUP,
+    )
