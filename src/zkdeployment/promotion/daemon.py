@@ -44,6 +44,7 @@ from zkdeployment.promotion.rules import (
     history_entry,
     next_promotion,
     participating,
+    pause_reason,
     rollback_strategy,
     rollout_facts,
     standing,
@@ -301,7 +302,7 @@ class Promoter(RolloutDaemon):
         main = self._repository.compared(tip, state, found.choice)
         wanted = None if lost else next_promotion(state, main, found.acts, last_sequence=found.last_sequence)
         current = None if state is None else self._repository.governing(str(state.revision))
-        problem, waiting = self._repository.problem or lost, ""
+        problem, waiting = self._repository.problem or lost, pause_reason(state, main) if wanted is None else ""
         reports = self._read_services(current, wanted)
         if wanted is not None and not problem:
             problem, waiting, begun = self._begin(found, wanted, reports, now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import utc_text
 from zkdeployment.base.errors import RefusedError
@@ -29,7 +30,7 @@ from zkdeployment.promotion.records import (
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.phases import awaited
-from zkdeployment.strategies.progress import dismiss, has_failed, withdraw
+from zkdeployment.strategies.progress import dismiss, has_failed, takes_late_joiners, withdraw
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutFacts, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import Group, Selector, Strategy, is_open, members, next_opening
@@ -85,21 +86,36 @@ def next_promotion(
     """Return the promotion that begins now; ``None`` while the newest one continues or nothing is new.
 
     A rollback supersedes a promotion that is under way, and so does a main branch that lost its revision. Other
-    commits wait until the promotion has ended. ``acts`` are the acts on the newest promotion, ``last_sequence`` is
-    the highest sequence of any promotion.
+    commits wait until the promotion has ended, and until the end of its pause. ``acts`` are the acts on the newest
+    promotion, ``last_sequence`` is the highest sequence of any promotion.
     """
     sequence = max(last_sequence, 0 if state is None else state.sequence) + 1
     if state is None:
         return NextPromotion(main.tip, sequence, 1)
     if main.rollback is not None and main.rollback != state.revision:
         return NextPromotion(main.rollback, sequence, 1)
-    if state.ended is None and main.has_promoted:
+    if main.has_promoted and (state.ended is None or _is_paused_after_end(state)):
         return None
     if main.tip != state.revision:
         return NextPromotion(main.tip, sequence, 1)
     if state.ending is Ending.SUPERSEDED or (has_failed(state) and _is_resumed(state, acts)):
         return NextPromotion(main.tip, state.sequence, state.attempt + 1)
     return None
+
+
+def pause_reason(state: RolloutState | None, main: MainBranch) -> str:
+    """Return why a new commit waits although the newest promotion has ended; empty if no pause is in force."""
+    if state is None or state.paused is None or main.tip == state.revision or not _is_paused_after_end(state):
+        return ""
+    return (
+        f"promotions are paused by {state.paused.by}: {state.paused.reason or NO_REASON}; 'zkdeployment promote"
+        " resume' ends that"
+    )
+
+
+def _is_paused_after_end(state: RolloutState) -> bool:
+    """Whether a promotion has ended in a way that keeps its pause: fleets may still join late."""
+    return state.ended is not None and state.paused is not None and takes_late_joiners(state)
 
 
 def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:

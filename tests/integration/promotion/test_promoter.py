@@ -512,6 +512,25 @@ def test_operators_pause_promote_and_abort(fleets):
     assert fleets.branches() == {"eu-1": newer, "us-1": commit, "us-2": commit}
 
 
+def test_a_pause_at_the_end_of_a_promotion_holds_the_next_one_until_operators_resume_it(fleets):
+    first = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(first)
+        fleets.act(Directive.PAUSE)
+        running.until(lambda: fleets.promotion.paused, "the promotion is paused")
+        newer = fleets.change("/newer")
+        running.until(lambda: fleets.records.report.waiting, "the next promotion waits")
+        assert fleets.records.report.waiting == (
+            "promotions are paused by op: why; 'zkdeployment promote resume' ends that"
+        )
+        running.cycles()
+        assert fleets.branches() == dict.fromkeys(fleets.fleets, first)
+        fleets.act(Directive.RESUME)
+        running.until_ended(newer)
+        running.until(lambda: not fleets.records.report.waiting, "nothing waits any more")
+    assert fleets.branches() == dict.fromkeys(fleets.fleets, newer)
+
+
 def test_acts_that_a_promotion_does_not_allow_are_refused(fleets):
     with pytest.raises(RefusedError, match="there is no promotion"):
         fleets.act(Directive.PAUSE)

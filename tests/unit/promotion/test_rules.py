@@ -25,6 +25,7 @@ from zkdeployment.promotion.rules import (
     halt_reason,
     history_entry,
     next_promotion,
+    pause_reason,
     rollback_group_name,
     rollback_strategy,
     standing,
@@ -97,6 +98,37 @@ class TestWhatIsPromotedNext:
         assert next_promotion(state, main, [act()]) == NextPromotion(commit(1), 1, 2)
         assert next_promotion(state, main, [act(Directive.PAUSE)]) is None
         assert next_promotion(replace(state, last_act_number=0), main, [act()]) is None
+
+    @pytest.mark.parametrize("moment", ["before its end", "after its end"])
+    def test_a_pause_outlasts_the_end_of_its_promotion_until_an_operator_resumes_it(self, moment):
+        simulated = fleets()
+        state, main = simulated.start(TWO), MainBranch(commit(9))
+        if moment == "before its end":
+            for name in simulated.fleets:  # the branches have moved, so that the promotion ends during the pause
+                simulated.fleets[name] = SimulatedFleet(1, 1)
+            state = ended(replace(state, paused=Act("op", "promotion pause", "latency is up", NOON)))
+        else:
+            state = simulated.run(state)
+            simulated.act(Directive.PAUSE)
+        state = simulated.run(state)
+        assert next_promotion(state, main, simulated.acts) is None
+        assert pause_reason(state, main) == (
+            f"promotions are paused by op: {state.paused.reason}; 'zkdeployment promote resume' ends that"
+        )
+        assert pause_reason(state, MainBranch(commit(1))) == ""
+        rollback = MainBranch(commit(9), rollback=commit(8))
+        assert next_promotion(state, rollback) == NextPromotion(commit(8), 2, 1)
+        assert next_promotion(state, replace(main, has_promoted=False)) == NextPromotion(commit(9), 2, 1)
+        assert directive_objection(state, Directive.RESUME) is None
+        simulated.acts.append(act(number=len(simulated.acts)))
+        state = simulated.run(state)
+        assert (pause_reason(state, main), next_promotion(state, main)) == ("", NextPromotion(commit(9), 2, 1))
+
+    @pytest.mark.parametrize("ending", [Ending.ABORTED, Ending.SUPERSEDED])
+    def test_the_pause_of_a_promotion_that_was_broken_off_ends_with_it(self, ending):
+        paused = replace(fleets().start(TWO), paused=Act("op", "promotion pause", "why", NOON))
+        state, main = ended(paused, ending), MainBranch(commit(9))
+        assert (pause_reason(state, main), next_promotion(state, main)) == ("", NextPromotion(commit(9), 2, 1))
 
     def test_a_revision_that_returns_to_main_is_promoted_again(self):
         state = supersede(fleets().start(TWO), NOON)
