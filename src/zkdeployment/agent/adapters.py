@@ -58,8 +58,8 @@ class PackageManager(Protocol):
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of those installed ``packages`` whose deploy or role script is missing or damaged."""
 
-    def installed_since(self, time: float) -> frozenset[str]:
-        """Return the names of the packages that were installed after a time in seconds since the epoch."""
+    def installed_since(self, time: float) -> frozenset[str] | None:
+        """Return the names of packages installed after a time in seconds since the epoch; ``None``: unknown."""
 
     def missing_advisories(self, release: str) -> int | None:
         """Return the number of security advisories of a release that the host lacks; ``None``: unknown."""

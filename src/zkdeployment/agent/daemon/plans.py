@@ -163,8 +163,10 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> P
     except PackageError as error:
         return PlanPreview(revision, made, problem=str(error))
     changes, facts = items(before, after), adapters.system.facts(adapters.packages)
-    changed = facts.changed.union(item.name for item in changes if item.after is not None)
-    return PlanPreview(revision, made, changes, reboot_reasons(replace(facts, changed=changed)))
+    if facts.changed is not None:
+        changed = facts.changed.union(item.name for item in changes if item.after is not None)
+        facts = replace(facts, changed=changed)
+    return PlanPreview(revision, made, changes, reboot_reasons(facts))
 
 
 def _preview_steps(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:

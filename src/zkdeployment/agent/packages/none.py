@@ -43,8 +43,8 @@ class NoPackages:
     def installonly(self) -> frozenset[str]:
         return frozenset()
 
-    def installed_since(self, time: float) -> frozenset[str]:  # noqa: ARG002  as in the protocol
-        return frozenset()
+    def installed_since(self, time: float) -> None:
+        pass
 
     def missing_advisories(self, release: str) -> None:
         pass

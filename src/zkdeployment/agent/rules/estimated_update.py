@@ -63,7 +63,8 @@ def estimated_update(
     installed = [package for found in coming.values() for package in found]
     changes = items(before, after(before, installed, (), inventory.installonly))
     changed = frozenset(item.name for item in changes)
-    reasons = reboot_reasons(RebootFacts("", 0.0, "", changed=changed, reported=frozenset(due)))
+    asking = frozenset(due)
+    reasons = reboot_reasons(RebootFacts("", 0.0, "", changed=changed | asking, reported=asking))
     return EstimatedUpdate(
         changes,
         frozenset(name for name in changed if _fixes(before[name], offers.security.get(name, ()))),

@@ -39,8 +39,15 @@ _KERNELS = ("kernel-core", "kernel-rt-core", "kernel")
 
 
 def reboot_reasons(facts: RebootFacts) -> tuple[str, ...]:
-    """Return the packages that ask for a reboot, sorted; those that ``needs-restarting`` reports count, too."""
-    return tuple(sorted((facts.changed & NEEDS_REBOOT) | (facts.reported or frozenset())))
+    """Return the packages that ask for a reboot, sorted; those that ``needs-restarting`` reports count, too.
+
+    Only packages that were installed after the boot count: ``needs-restarting`` reports others if it has a wrong
+    time of the boot, as on a machine without a clock that runs while the machine is off.
+    """
+    reported = facts.reported or frozenset()
+    if facts.changed is None:
+        return tuple(sorted(reported))
+    return tuple(sorted(facts.changed & (NEEDS_REBOOT | reported)))
 
 
 def newest_kernel(installed: Packages) -> str | None:

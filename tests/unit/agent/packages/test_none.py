@@ -9,6 +9,10 @@ def test_no_package_is_reported_as_installed(tmp_path):
     assert NoPackages(tmp_path).installed() == {}
 
 
+def test_the_packages_that_others_installed_since_the_boot_are_unknown(tmp_path):
+    assert NoPackages(tmp_path).installed_since(0.0) is None
+
+
 def test_existing_software_suffices_for_any_version(tmp_path):
     (tmp_path / "opt/foo").mkdir(parents=True)
     manager = NoPackages(tmp_path)

@@ -13,14 +13,19 @@ from zkdeployment.base.system import RebootFacts
         ([], None, ()),
         (["bash", "vim"], None, ()),
         (["systemd", "bash", "kernel-core"], None, ("kernel-core", "systemd")),
-        (["glibc"], ["udev"], ("glibc", "udev")),
+        (["glibc", "udev", "bash"], ["udev"], ("glibc", "udev")),
+        (["bash"], ["glibc", "systemd"], ()),
+        (None, ["glibc"], ("glibc",)),
+        (None, None, ()),
         (["openssl-libs", "compat-openssl11", "gnutls"], None, ("compat-openssl11", "gnutls", "openssl-libs")),
         ([], [], ()),
     ],
 )
-def test_listed_and_reported_packages_ask_for_a_reboot(changed, reported, expected):
-    names = None if reported is None else frozenset(reported)
-    assert reboot_reasons(RebootFacts("b", 0.0, "5.14", changed=frozenset(changed), reported=names)) == expected
+def test_listed_and_reported_packages_that_were_installed_after_the_boot_ask_for_a_reboot(
+    changed, reported, expected
+):
+    changed, reported = (None if names is None else frozenset(names) for names in (changed, reported))
+    assert reboot_reasons(RebootFacts("b", 0.0, "5.14", changed=changed, reported=reported)) == expected
 
 
 def test_the_newest_kernel_is_named_as_uname_names_it():
