@@ -373,8 +373,7 @@ class MemoryStore:
         """Make a promotion the newest one."""
 
         def write() -> None:
-            if self._home.orders != self._orders:
-                raise ConflictError("there are further orders")
+            self._check_read()
             if ends_choice:
                 self._home.choose(None)
             self._home.states[state.id] = self._home.sized(encode_state(state))

@@ -30,7 +30,7 @@ from zkdeployment.promotion.records import (
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.phases import awaited
-from zkdeployment.strategies.progress import dismiss, has_failed, takes_late_joiners, withdraw
+from zkdeployment.strategies.progress import apply_acts, dismiss, has_failed, takes_late_joiners, withdraw
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutFacts, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import Group, Selector, Strategy, is_open, members, next_opening
@@ -94,7 +94,7 @@ def next_promotion(
         return NextPromotion(main.tip, sequence, 1)
     if main.rollback is not None and main.rollback != state.revision:
         return NextPromotion(main.rollback, sequence, 1)
-    if main.has_promoted and (state.ended is None or _is_paused_after_end(state)):
+    if main.has_promoted and (state.ended is None or _is_paused_after_end(state, acts)):
         return None
     if main.tip != state.revision:
         return NextPromotion(main.tip, sequence, 1)
@@ -105,7 +105,7 @@ def next_promotion(
 
 def pause_reason(state: RolloutState | None, main: MainBranch) -> str:
     """Return why a new commit waits although the newest promotion has ended; empty if no pause is in force."""
-    if state is None or state.paused is None or main.tip == state.revision or not _is_paused_after_end(state):
+    if state is None or state.paused is None or main.tip == state.revision or not _is_paused_after_end(state, ()):
         return ""
     return (
         f"promotions are paused by {state.paused.by}: {state.paused.reason or NO_REASON}; 'zkdeployment promote"
@@ -113,9 +113,12 @@ def pause_reason(state: RolloutState | None, main: MainBranch) -> str:
     )
 
 
-def _is_paused_after_end(state: RolloutState) -> bool:
+def _is_paused_after_end(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:
     """Whether a promotion has ended in a way that keeps its pause: fleets may still join late."""
-    return state.ended is not None and state.paused is not None and takes_late_joiners(state)
+    if state.ended is None:
+        return False
+    applied = apply_acts(state, acts, state.ended)
+    return applied.paused is not None and takes_late_joiners(applied)
 
 
 def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:

@@ -379,7 +379,7 @@ class PromoterStore:
     def begin(self, state: RolloutState, entry: PromotionEntry, *, ends_choice: bool = False) -> None:
         """Make a promotion the newest one, with its entry in the history; it may end the choice of another commit.
 
-        Raises ``ConflictError`` if there is an order that ``snapshot`` did not read.
+        Raises ``ConflictError`` if there is an act or an order that ``snapshot`` did not read.
         """
         path, directory = self._paths(state)
         above = self._session.get(paths.PROMOTIONS)
@@ -389,7 +389,7 @@ class PromoterStore:
             Create(directory),
             Create(_history_path(state.id), pack(entry.to_json())),
             Set(paths.PROMOTIONS, encode({"current": state.id}), 0 if above is None else above.version),
-            *(check for check in self._guard if check.path in _ORDERS),
+            *self._guard,
             *((Set(CHOICE, b""),) if ends_choice else ()),
         )
 

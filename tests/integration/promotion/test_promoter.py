@@ -531,6 +531,21 @@ def test_a_pause_at_the_end_of_a_promotion_holds_the_next_one_until_operators_re
     assert fleets.branches() == dict.fromkeys(fleets.fleets, newer)
 
 
+def test_a_pause_that_arrives_when_the_next_promotion_is_about_to_begin_holds_it(fleets):
+    first = fleets.push(CANARY, REST)
+    newer = []
+
+    def reach(place):
+        if place == "before:begin" and newer and fleets.promotion.paused is None:
+            fleets.act(Directive.PAUSE)
+
+    with fleets.promoter(reach) as running:
+        running.until_ended(first)
+        newer.append(fleets.change("/newer"))
+        running.until(lambda: fleets.records.report.waiting, "the next promotion waits")
+    assert (fleets.promotion.revision, fleets.promotion.paused.by) == (first, "op")
+
+
 def test_acts_that_a_promotion_does_not_allow_are_refused(fleets):
     with pytest.raises(RefusedError, match="there is no promotion"):
         fleets.act(Directive.PAUSE)

@@ -124,6 +124,13 @@ class TestWhatIsPromotedNext:
         state = simulated.run(state)
         assert (pause_reason(state, main), next_promotion(state, main)) == ("", NextPromotion(commit(9), 2, 1))
 
+    def test_a_pause_that_the_state_does_not_contain_yet_holds_the_next_promotion(self):
+        simulated, main = fleets(), MainBranch(commit(9))
+        state = simulated.run(simulated.start(TWO))
+        pause, resume = act(Directive.PAUSE), act(number=1)
+        assert next_promotion(state, main, [pause]) is None
+        assert next_promotion(state, main, [pause, resume]) == NextPromotion(commit(9), 2, 1)
+
     @pytest.mark.parametrize("ending", [Ending.ABORTED, Ending.SUPERSEDED])
     def test_the_pause_of_a_promotion_that_was_broken_off_ends_with_it(self, ending):
         paused = replace(fleets().start(TWO), paused=Act("op", "promotion pause", "why", NOON))
