@@ -1,6 +1,7 @@
 """The files that start the daemons: units and configurations that a host uses unchanged."""
 
 import configparser
+import os
 import pwd
 import re
 import shlex
@@ -27,7 +28,8 @@ DAEMONS = ["agent", "syncer", "coordinator", "promoter", "server", "pools", "nag
 def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
-    configuration.write_text(re.sub(r"/var/(run|log)/zkdeployment", str(tmp_path), shipped))
+    placed = re.sub(r"/var/(run|log)/zkdeployment(-nagios)?", str(tmp_path), shipped)
+    configuration.write_text(placed.replace("user nagios\n", f"user {os.geteuid()}\n"))
     zdaemon = Path(sys.executable).parent / "zdaemon"
     shown = subprocess.run([zdaemon, "-C", configuration, "show"], capture_output=True, text=True, check=True)
     unit = configparser.ConfigParser(strict=False, interpolation=None)
@@ -146,6 +148,17 @@ def test_programs_of_packages_and_scripts_have_the_rights_that_they_need():
 def test_a_daemon_that_wants_to_be_started_again_is_and_has_not_failed(daemon):
     found = service(daemon)
     assert found["SuccessExitStatus"] == found["RestartForceExitStatus"] == str(RestartError.exit_code)
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_the_directories_of_zdaemon_belong_to_the_user_who_writes_them(daemon):
+    shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
+    written = {str(Path(file).parent) for file in re.findall(r"(?:socket-name|transcript) (\S+)", shipped)}
+    user = re.search(r"(?m)^  user (\S+)$", shipped)
+    made = re.search(r"(?m)^#   (mkdir -p|install -d -o \S+) (.*)$", shipped)
+    assert set(made[2].split()) == written
+    assert made[1] == ("mkdir -p" if user is None else f"install -d -o {user[1]}")
+    assert (user is None) == all(path.endswith("/zkdeployment") for path in written)
 
 
 def test_the_log_of_each_daemon_under_zdaemon_is_rotated():
