@@ -68,13 +68,14 @@ from zkdeployment.publishing.rules.review import check_change, review
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import LeftService, Targets
-    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.base.source_files import Problem, SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.verification import ApprovalSigner
+    from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.act import Actor
     from zkdeployment.service.dependencies import ServerAdapters
@@ -189,7 +190,7 @@ def approve_intent(
         _require_published(placed.snapshot, branch, order, corrects=True)
         approval = _next_approval(commits, placed.snapshot, step.state or IntentState.APPROVED, order)
         if not dry_run:
-            _require_counted(commits, branch, placed, approval)
+            _require_counted(commits.approvals, placed.snapshot, approval, branch.tip)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
 
     return _commit(commits, order, compute, IntentAct.APPROVE.value, dry_run=dry_run)
@@ -260,8 +261,7 @@ def adopt_intent(
         adopted = _adopted(placed, order)
         if not dry_run:
             intent = find_intent(FileChanges(adopted, "").apply(files), order.subject).intent
-            if intent.approval is not None:
-                _require_counted(commits, branch, placed, intent.approval)
+            _require_counted(commits.approvals, placed.snapshot, intent.approval, branch.tip)
         return _message(added | adopted, IntentAct.ADOPT, order)
 
     return _commit(commits, order, compute, IntentAct.ADOPT.value, dry_run=dry_run)
@@ -302,7 +302,8 @@ def roll_back_intent(
     """Restore and approve the content that an instance of a group had, in one commit.
 
     The group becomes Approved. An instantiated group with ``update: approve`` is updated in place. Raises
-    ``NotFoundError`` for an unknown instance, and ``RefusedError`` if its content cannot be restored alone.
+    ``NotFoundError`` for an unknown instance, and ``RefusedError`` if its content cannot be restored alone, or if
+    the approval does not count in the new commit. A dry run needs no signature.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -323,7 +324,22 @@ def roll_back_intent(
         approval = None if runs else _approval(restored.snapshot, state, order)
         return FileChanges(files | with_state(restored, state, approval), subject)
 
-    return _commit(commits, order, compute, f"rollback to instance {instance} of", dry_run=dry_run)
+    def require(before: Sequence[SourceFile], after: Sequence[SourceFile], objection: ApprovalObjection) -> None:
+        if dry_run or objection is None:
+            return
+        former, restored = (find_intent(files, order.subject).snapshot for files in (before, after))
+        approval, name = restored.intent.approval, subject_text(order.subject)
+        if approval == former.intent.approval:
+            return
+        reason = _objection(objection.verifier, restored, approval, objection.commit)
+        if reason is not None:
+            raise RefusedError(
+                f"{name} is not rolled back: the approval would not count: {reason}; an approver uses"
+                f" 'zkdeployment intent rollback {name} --instance {instance} --key FILE' at a terminal"
+            )
+
+    what = f"rollback to instance {instance} of"
+    return _commit(commits, order, compute, what, dry_run=dry_run, require=require)
 
 
 def _approved_event(order: IntentOrder, instance: int) -> InstanceEvent:
@@ -442,16 +458,27 @@ def _known(order: IntentOrder) -> dict[IntentSubject, IntentRecord]:
 
 
 def _require_counted(
-    commits: TreeCommits, branch: BranchSnapshot, placed: PlacedIntent, approval: Approval
+    verifier: ApprovalVerifier | None, snapshot: IntentSnapshot, approval: Approval | None, revision: Revision
 ) -> None:
-    """Raise ``RefusedError`` if a new approval of the content at the tip does not count."""
-    if commits.approvals is None or not isinstance(placed.intent, DeploymentIntentGroup):
-        return
-    approved = replace(placed.snapshot, intent=replace(placed.intent, approval=approval))
-    objection = commits.approvals.objection(approved, branch.tip)
-    if objection is not None and objection != commits.approvals.missing(approved):
-        subject = placed.intent.subject
+    """Raise ``RefusedError`` if a new approval of the content in a revision does not count."""
+    objection = _objection(verifier, snapshot, approval, revision)
+    if objection is not None:
+        subject = snapshot.intent.subject
         raise RefusedError(f"{subject_text(subject)} is not approved: {uncounted_approval(subject, objection)}")
+
+
+def _objection(
+    verifier: ApprovalVerifier | None, snapshot: IntentSnapshot, approval: Approval | None, revision: Revision
+) -> str | None:
+    """Return why a new approval of the content in a revision does not count.
+
+    ``None`` if it counts, or only lacks approvals of other people.
+    """
+    if verifier is None or approval is None or not isinstance(snapshot.intent, DeploymentIntentGroup):
+        return None
+    approved = replace(snapshot, intent=replace(snapshot.intent, approval=approval))
+    objection = verifier.objection(approved, revision)
+    return None if objection == verifier.missing(approved) else objection
 
 
 def _commit(
@@ -461,8 +488,12 @@ def _commit(
     what: str,
     *,
     dry_run: bool,
+    require: Callable[[Sequence[SourceFile], Sequence[SourceFile], ApprovalObjection], None] = lambda *_: None,
 ) -> CommitOutcome:
-    """Commit an act, and record it in the audit as ``what``."""
+    """Commit an act, and record it in the audit as ``what``.
+
+    ``require`` raises an error if the act must not change the files to those in the new commit.
+    """
     revision = order.published
     basis = ChangeBasis(
         known=_known(order),
@@ -470,7 +501,13 @@ def _commit(
         deployed=order.deployed,
         files=None if revision is None else partial(commits.files, revision),
     )
-    check = partial(check_change, basis=basis)
+
+    def check(
+        before: Sequence[SourceFile], after: Sequence[SourceFile], objection: ApprovalObjection
+    ) -> Iterable[Problem]:
+        require(before, after, objection)
+        return check_change(before, after, objection, basis=basis)
+
     outcome = commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
     if order.audit is not None:
         order.audit.record(f"intent {what} {subject_text(order.subject)}", outcome)

@@ -23,12 +23,19 @@ from zkdeployment.intents.acts.intents import (
     create_intent,
     replace_intent,
     replaced_approvals,
+    roll_back_intent,
 )
 from zkdeployment.intents.documents import RELEASE, Approval, DeploymentIntentGroup, IntentState, ServiceRelease
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent
-from zkdeployment.intents.rules.instances import IntentAct, IntentRecord
+from zkdeployment.intents.rules.instances import (
+    InstanceEvent,
+    InstanceEventKind,
+    IntentAct,
+    IntentInstance,
+    IntentRecord,
+)
 from zkdeployment.intents.verification import approval_signer
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review
@@ -110,6 +117,17 @@ class Site:
             approval = replace(approval, state="Approved", instance=last)
             approval = approval_signer(self.keys[approver])(GROUP.subject, approval)
         return replace(GROUP, state=state, approval=approval)
+
+    def publish_instance(self, signer: str | None = None) -> None:
+        """Write the record of an ended instance with the version 1; the tip has the version 2."""
+        revision = self.push("1", GROUP, signer)
+        content = find_intent(self.files, GROUP.subject).snapshot.content.digest
+        event = InstanceEvent(InstanceEventKind.INSTANTIATED, 7, 1.0, "ann", revision, "", content, "bob")
+        self.push("2", GROUP, signer)
+        self.publish(counts=False)
+        assert self.record is not None
+        instance = IntentInstance(7, 1.0, "ann", 7, GROUP.apps, (), 2.0, events=(event,))
+        self.record = replace(self.record, instances=(instance,))
 
     @property
     def order(self) -> IntentOrder:
@@ -271,6 +289,36 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     approval = site.group().approval
     assert approval is not None
     assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])
+    site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_a_rollback_needs_an_approval_that_counts(site: Site):
+    site.publish_instance()
+    tip, commits = site.branch.tip(), site.commits()
+    with pytest.raises(RefusedError, match=r"not rolled back: .* no signature .* an approver uses .* --key FILE'"):
+        roll_back_intent(commits, site.order, 7)
+    assert roll_back_intent(commits, site.order, 7, dry_run=True).changed
+    assert site.branch.tip() == tip
+    assert roll_back_intent(commits, site.signed("bob"), 7).made
+    assert (site.group().state, site.branch.files()["a.zk"]) == (IntentState.APPROVED, TREE.format("1"))
+
+
+def test_a_rollback_whose_commit_the_approver_also_signs_is_refused(site: Site):
+    site.publish_instance("ann")
+    with pytest.raises(RefusedError, match=r"bob@example.com signed the approval and also the commit"):
+        roll_back_intent(site.commits("bob"), site.signed("bob"), 7)
+    assert roll_back_intent(site.commits("service"), site.signed("bob"), 7).made
+
+
+def test_a_rollback_collects_the_approvals_that_a_rule_demands(site: Site):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 - ann@example.com bob@example.com\n")
+    site.publish_instance()
+    commits = site.commits(rules=rules)
+    assert roll_back_intent(commits, site.signed("ann"), 7).made
+    site.publish(counts=False)
+    assert approve_intent(commits, site.signed("bob")).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
 

@@ -456,6 +456,23 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     assert hint in refused.stderr
 
 
+def test_a_rollback_names_the_people_whose_approvals_are_missing(site: Site, tmp_path: Path) -> None:
+    for verb in ("approve", "instantiate", "terminate"):
+        site.act(verb)
+    (instance,) = site.json("instances")["instances"]
+    site.push("good night")
+    site.publish()
+    alice, approvers, rules = make_key(tmp_path, "alice"), tmp_path / "approvers", tmp_path / "rules"
+    approvers.write_text(f"alice@example.com {public(alice)}\n")
+    rules.write_text("/p1 2 - alice@example.com bob@example.com\n")
+    with site.config.open("a") as config:
+        config.write(f"approvers = {approvers}\napproval-rules = {rules}\n")
+    words = ("--instance", str(instance["id"]), "--reason", "back", "--key", str(alice))
+    back = site.run("rollback", SHOP, *words)
+    assert (back.returncode, back.stdout.strip()) == (0, site.branch.tip()), back.stderr
+    assert "not approved yet: 1 of 2 approvals for /p1: alice@example.com; needs 1 more of bob" in back.stderr
+
+
 def test_an_intent_that_was_never_published_is_shown_from_the_tip(site: Site) -> None:
     site.branch.push(
         {"new.yaml": INTENTS.replace("shop}", "new}").partition("---")[0].replace("/p1/shop", "/net")}
