@@ -84,8 +84,8 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     ``ending-deployments``.
 
     ``system`` is what the host needs of its system node. The operating system is updated, and the host reboots,
-    before all other steps; with a controller, after its ``starting-deployments``. No later step replaces the
-    version that the update gives a package by a version from before the update.
+    before all other steps; with a controller, after its ``starting-deployments``. Packages in the scope of the
+    update do not get their versions from before the update back.
 
     ``identity`` is that of the host: scripts get it, so that another id, name or role is a change. Without it,
     identities are not compared.
@@ -106,8 +106,8 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     locked = {assignment.path for assignment in wanted}.union(services)
     group_of_service = groups_of_services(wanted, inventory, groups)
     software = WantedSoftware.of(wanted, controller, identity)
-    originals, kept = inventory.originals, software.kept(inventory)
-    system_first = () if system is None else tuple(system_steps(system, kept, originals))
+    originals = inventory.originals
+    system_first = () if system is None else tuple(system_steps(system, software.kept(inventory), originals))
     inventory = replace(inventory, originals=_originals_after(system_first, originals))
     whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service, system_first)
     withheld = _withheld(whole.steps, stopped)

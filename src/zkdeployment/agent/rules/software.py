@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import Inventory, Marker, Package
 
 
+#: The beginning of the names of the subpackages of the agent's package.
+_AGENT_SUBPACKAGE = f"{AGENT_PACKAGE}-"
+
 #: The reason of a deployment that runs again without a change.
 RUN_AGAIN = "run again for this revision"
 
@@ -159,8 +162,12 @@ class WantedSoftware:
         return frozenset({*self.needs, *self.checkouts})
 
     def kept(self, inventory: Inventory) -> frozenset[str]:
-        """Return the names of the packages that no update of the operating system changes."""
-        return frozenset({*inventory.managed, *self.needs, *self.controller_packages, AGENT_PACKAGE})
+        """Return the names of the packages that no update of the operating system changes.
+
+        They include the subpackages of the agent's package, which require its exact version.
+        """
+        own = [name for name in inventory.packages if name.startswith(_AGENT_SUBPACKAGE)]
+        return frozenset({*inventory.managed, *self.needs, *self.controller_packages, AGENT_PACKAGE, *own})
 
 
 def _needs(wanted: Iterable[Assignment]) -> dict[str, PackageNeed]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.builders import make_inventory
+from support.builders import make_inventory, make_package
 from zkdeployment.agent.rules.plan_text import action, sentence, system_lines
 from zkdeployment.agent.rules.planner import plan
 from zkdeployment.agent.rules.software import WantedSoftware
@@ -68,6 +68,12 @@ def test_an_update_names_its_reason_and_keeps_the_packages_of_services_and_the_a
     )
     assert sentence(reboot) == "reboot for /os/web: if updated packages need it"
     assert action(reboot, None) == "reboots if needed under the lock of /os/web"
+
+
+def test_no_update_changes_the_subpackages_of_the_agent():
+    installed = ["zkdeployment", "zkdeployment-server", "zkdeploymentx", "bash"]
+    have = make_inventory(*(make_package(name) for name in installed))
+    assert WantedSoftware.of((), None).kept(have) == {"zkdeployment", "zkdeployment-server"}
 
 
 @pytest.mark.parametrize(
