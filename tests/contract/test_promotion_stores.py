@@ -200,10 +200,14 @@ def test_an_act_comes_before_the_next_record(arena):
     assert [act.number for act in promoter.snapshot().acts] == [1]
 
 
-def test_acts_end_with_their_promotion(arena):
+def test_an_act_comes_before_the_next_promotion_and_ends_with_its_own(arena):
     promoter = leading(arena)
     promoter.begin(*begun())
+    promoter.snapshot()
     arena.direct(Directive.PAUSE)
+    with pytest.raises(ConflictError):
+        promoter.begin(*begun(2))
+    promoter.snapshot()
     promoter.begin(*begun(2))
     assert promoter.snapshot().acts == ()
 

@@ -378,7 +378,7 @@ class MemoryStore:
                 self._home.choose(None)
             self._home.states[state.id] = self._home.sized(encode_state(state))
             self._home.current, self._home.acts = state.id, []
-            self._home.version += 1
+            self._home.version = self._seen = self._seen + 1
             self._enter(entry)
 
         self.lead.write("begin", write)
