@@ -217,13 +217,18 @@ apt_install() {
 }
 
 # without_service NAME COMMAND...: installs a package whose service is neither started nor enabled by that.
-without_service() {
-    local status=0
-    systemctl mask "$1.service" "$1.socket" || return
-    "${@:2}" || status=$?
-    systemctl unmask "$1.service" "$1.socket" && systemctl disable "$1.service" "$1.socket" || status=$?
-    return $status
-}
+# An interrupted installation leaves the service unmasked, too.
+without_service() (
+    local units=("$1.service" "$1.socket") status
+    trap 'status=$?
+        trap "" HUP INT TERM
+        systemctl unmask "${units[@]}" && systemctl disable "${units[@]}" || status=$?
+        exit "$status"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    systemctl mask "${units[@]}" && "${@:2}"
+)
 
 # Whether there is a ZooKeeper on this machine, not only one in a container image.
 has_zookeeper() {

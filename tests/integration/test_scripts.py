@@ -116,6 +116,22 @@ def test_a_command_on_another_distribution_finds_nothing_that_an_earlier_one_ins
     assert [(checkout / left).exists() for left in (".venv", "build")] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [("true", 0), ("exit 5", 5), ("kill -TERM $PPID", 143), ("kill -INT $PPID", 130), ("kill -HUP $PPID", 129)],
+)
+def test_a_service_is_unmasked_after_each_end_of_its_installation(clone, command, status):
+    systemctl = clone / "bin/systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text('#!/bin/sh\necho "$*" >>calls\n')
+    systemctl.chmod(0o755)
+    text = f"source scripts/lib.sh && without_service ssh bash -c '{command}'"
+    done = run("bash", "-c", text, env={"PATH": f"{clone}/bin:/usr/bin:/bin"}, cwd=clone)
+    assert done.returncode == status
+    calls = [f"{verb} ssh.service ssh.socket" for verb in ("mask", "unmask", "disable")]
+    assert (clone / "calls").read_text().splitlines() == calls
+
+
 @pytest.mark.parametrize(("status", "has"), [(0, True), (127, False)])
 def test_load_balancers_that_cannot_load_their_libraries_are_fetched_again(clone, status, has):
     programs = clone / "build/balancers/usr/sbin"
