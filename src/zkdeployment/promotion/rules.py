@@ -199,17 +199,18 @@ class FleetFacts:
         converged = self.report is not None and self.report.state is FleetState.CONVERGED
         return converged and self.runs and self.has and self.follows and not self.diverged
 
-    def failure(self, fleet: str) -> str:
+    def failure(self, fleet: str, begun: float) -> str:
         """Return why the ``fleet`` failed to reach the revision; empty if it may still reach it.
 
-        A fleet that was stopped before it published the revision has not failed: it waits for its operators.
+        A fleet that was stopped before it published the revision, or whose stop or refusal is older than this
+        attempt, which began at ``begun``, has not failed: it waits for its operators.
         """
         if self.diverged:
             return (
                 f"its branch has diverged from the main branch at {short(self.tip.commit)}; bring the change into"
                 f" the main branch, then run 'zkdeployment promote reset {fleet}'"
             )
-        if self.report is None:
+        if self.report is None or (self.report.since is not None and self.report.since < begun):
             return ""
         if self.refuses:
             return _because("its syncer refuses the revision", self.report.problem)
@@ -467,7 +468,7 @@ def rollout_facts(
         failing=frozenset(
             name
             for name, (_, reading) in members.items()
-            if name in proven and (reading.failure(name) or not reading.has)
+            if name in proven and (reading.failure(name, state.begun) or not reading.has)
         ),
         reports={
             (phase, name): report
@@ -491,10 +492,10 @@ def _report(
 ) -> PhaseReport | None:
     """Return the report of a fleet on a phase; ``None`` while its outcome is open."""
     if phase is Phase.DEPLOY:
-        error = reading.failure(fleet.name) or _refused_push(fleet, reading, facts)
+        error = reading.failure(fleet.name, state.begun) or _refused_push(fleet, reading, facts)
         return PhaseReport(now, error) if error else PhaseReport(now) if reading.has_converged else None
     if reading.diverged:
-        return PhaseReport(now, reading.failure(fleet.name))
+        return PhaseReport(now, reading.failure(fleet.name, state.begun))
     if reading.has:
         return PhaseReport(now)
     answer = facts.dry_runs.get(fleet.name)

@@ -52,7 +52,7 @@ class SimulatedFleet:
     """One fleet: the number of its tip (``None``: no branch), of what it published, and its behaviour.
 
     ``own`` is whether its branch has a commit of its own on top. ``state`` is a state that does not change by
-    itself; without it, the fleet converges at its tip.
+    itself; without it, the fleet converges at its tip. ``since`` is when the state began.
     """
 
     tip: int | None = 0
@@ -65,6 +65,7 @@ class SimulatedFleet:
     by: str = ""
     refused: int | None = None
     silent: bool = False
+    since: float | None = None
 
 
 def promotion(*groups: Group, **fields: object) -> Promotion:
@@ -121,8 +122,9 @@ class SimulatedFleets:
             state = fleet.state or (FleetState.CONVERGED if converged else FleetState.ROLLING_OUT)
             published = None if fleet.published is None else commit(fleet.published)
             refused = None if fleet.refused is None else commit(fleet.refused)
+            words = {"by": fleet.by, "problem": fleet.problem}
             report = FleetReport(
-                state, published, 3, 3, by=fleet.by, problem=fleet.problem, refused=refused, read_at=self.now
+                state, published, 3, 3, since=fleet.since, **words, refused=refused, read_at=self.now
             )
         pin = self.pins.get(name)
         pin = None if pin is None or not pin.is_in_force(self.now) else pin

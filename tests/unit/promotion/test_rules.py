@@ -320,6 +320,28 @@ class TestWhatServicesAndBranchesMean:
         state = simulated.run(state)
         assert (state.errors, state.ended) == ({}, None)
 
+    @pytest.mark.parametrize(
+        "fleet",
+        [
+            SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1),
+            SimulatedFleet(1, 0, FleetState.REFUSED, refused=1, since=NOON - 1),
+        ],
+    )
+    def test_a_stop_or_a_refusal_from_before_the_attempt_is_waited_for(self, fleet):
+        simulated = fleets()
+        simulated.fleets["eu"] = fleet
+        state = simulated.run(simulated.start(TWO))
+        assert (state.errors, state.ended, simulated.moved) == ({}, None, [])
+        fleet.since = NOON  # the fleet was resumed, and stopped or refused the revision again
+        assert rollout_state(simulated.run(state)) is RolloutProgressState.FAILED
+
+    def test_a_fleet_that_is_resumed_after_the_second_attempt_began_succeeds(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1)
+        state = simulated.run(simulated.start(TWO))
+        simulated.fleets["eu"] = SimulatedFleet(1, 1)
+        assert rollout_state(simulated.run(state)) is RolloutProgressState.SUCCESS
+
     def test_a_push_that_the_server_refuses_fails_the_fleet_with_its_words(self):
         simulated = fleets()
         state = simulated.start(TWO)
