@@ -121,8 +121,8 @@ class IntentOrder:
     """The request for an act on an intent, with its author and reason; ``sign`` signs its approval.
 
     ``record`` is the record of the intent in the last publication, ``None`` if it was never published. ``permit``
-    raises an error if the author may not act on an intent; it is called with the intent in the branch, and with
-    its replacement. ``left`` are the services that left the governance of their intents, ``deployed`` the
+    raises an error if the author may not act on some paths: those of the intent in the branch, of its replacement,
+    and of restored nodes. ``left`` are the services that left the governance of their intents, ``deployed`` the
     published targets. ``published`` is the published revision, ``refused`` are the revisions that the syncer
     refused. ``audit`` records the act.
     """
@@ -131,7 +131,7 @@ class IntentOrder:
     author: Author
     record: IntentRecord | None
     reason: str = ""
-    permit: Callable[[Intent], None] = lambda _intent: None
+    permit: Callable[..., None] = lambda *_paths: None
     left: Sequence[LeftService] = ()
     deployed: Targets | None = None
     published: Revision | None = None
@@ -146,17 +146,13 @@ class IntentOrder:
 
 def order_of(adapters: IntentAdapters, actor: Actor, subject: IntentSubject, reason: str) -> IntentOrder:
     """Return the order of an act on an intent, with the state of the last publication."""
-
-    def permit(intent: Intent) -> None:
-        actor.require(ACT_ON_INTENT, *intent_paths(intent))
-
     operator, fleet, reason = adapters.operator, adapters.operator.fleet, sanitize(reason)
     return IntentOrder(
         subject=subject,
         author=adapters.author or adapters.commits.author(actor.name),
         record=operator.of(ZooKeeperIntents).record(subject),
         reason=reason,
-        permit=permit,
+        permit=partial(actor.require, ACT_ON_INTENT),
         left=fleet.left(),
         deployed=fleet.targets(),
         published=fleet.published().revision,
@@ -254,7 +250,7 @@ def adopt_intent(
         added = {} if new is None else with_new_intent(branch.files, new)
         files = FileChanges(added, "").apply(branch.files)
         placed = find_intent(files, order.subject)
-        order.permit(placed.intent)
+        order.permit(*intent_paths(placed.intent))
         require_seen(subject_text(order.subject), placed.snapshot.content.digest, content)
         _require_published(placed.snapshot, branch, order, corrects=True)
         _require_deployed(files, placed.intent, order.deployed or {})
@@ -317,9 +313,10 @@ def roll_back_intent(
         subject = _subject(f"Roll back to instance {instance} of", order)
         if placed.snapshot.is_approved and placed.snapshot.content.digest == event.content:
             return FileChanges({}, subject)
-        files = restored_content(branch.files, commits.files(event.revision), order.subject, event.content)
+        past = commits.files(event.revision)
+        files, changed = restored_content(branch.files, past, order.subject, event.content)
         restored = find_intent(FileChanges(files, "").apply(branch.files), order.subject)
-        order.permit(restored.intent)
+        order.permit(*intent_paths(restored.intent), *sorted(changed))
         runs = update and restored.snapshot.is_approved  # the running content keeps its approval
         approval = None if runs else _approval(restored.snapshot, state, order)
         return FileChanges(files | with_state(restored, state, approval), subject)
@@ -382,7 +379,7 @@ def create_intent(
     """Add the document of a new intent, in a file of its own; the intent is Created, with any given state."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        order.permit(intent)
+        order.permit(*intent_paths(intent))
         files = with_new_intent(branch.files, intent)
         _require_published(None, branch, order)
         return FileChanges(files, _subject("Create", order))
@@ -397,7 +394,7 @@ def replace_intent(
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = _find(commits, branch, order)
-        order.permit(intent)
+        order.permit(*intent_paths(intent))
         wanted = described_as(placed.intent, intent)
         files = with_description(placed, wanted)
         if files:
@@ -428,7 +425,7 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
     Raises ``NotFoundError``, and what ``order.permit`` raises.
     """
     placed = find_intent(branch.files, order.subject, hint=_removal_hint(order.record))
-    order.permit(placed.intent)
+    order.permit(*intent_paths(placed.intent))
     verifier, subject = commits.approvals, order.subject
     if verifier is None:
         return placed

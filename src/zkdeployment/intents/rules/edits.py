@@ -23,11 +23,12 @@ from zkdeployment.intents.documents import (
     UpdateRule,
     subject_text,
 )
-from zkdeployment.intents.rules.content import IntentContent, intent_content
+from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentSnapshot
 from zkdeployment.publishing.acts.commits import FileChanges
 from zkdeployment.publishing.rules.review import Review, review
-from zkdeployment.tree.diff import diff
+from zkdeployment.tree.diff import diff, stored_alike
+from zkdeployment.tree.values import PROPERTY_LINK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.documents.yaml_values import Way
+    from zkdeployment.tree.values import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +201,12 @@ _NAMED = 5
 
 def restored_content(
     present: Sequence[SourceFile], past: Sequence[SourceFile], subject: IntentSubject, digest: str
-) -> dict[str, bytes | None]:
-    """Return the changed files after an intent gets the content with this digest from ``past`` files.
+) -> tuple[dict[str, bytes | None], frozenset[str]]:
+    """Return the files and the paths of nodes that change when an intent gets the content with this digest again.
 
-    Whole files are restored: those that define nodes of the past or present content, or targets of its links.
-    The other keys of the document, such as ``update``, stay.
-    Raises ``RefusedError`` if the past files have another content, or if other nodes would change, too.
+    Whole files are restored from the ``past`` ones: those that define nodes of the past or present content, or
+    targets of its links. The other keys of the document, such as ``update``, stay. Raises ``RefusedError`` if the
+    past files have another content, or if other nodes or properties would change, too.
     """
     name = subject_text(subject)
     before = find_intent(past, subject, place="in the revision of the instance").snapshot
@@ -215,12 +217,15 @@ def restored_content(
         )
     placed = find_intent(present, subject)
     reviewed, former = review(present), review(past)
-    owned = _nodes(placed.snapshot.content) | _nodes(before.content)
-    files = _restored_files(reviewed, former, owned)
+    contents = (placed.snapshot.content, before.content)
+    owned = {path for content in contents for path in content.nodes}
+    linked = {source for content in contents for source in content.sources}
+    files = _restored_files(reviewed, former, owned.union(path for path, _ in linked))
     files |= with_description(placed, _with_parts(placed.intent, before.intent))
     result = FileChanges(files, "").apply(present)
-    change = diff(reviewed.linted.tree, review(result).linted.tree)
-    others = sorted({*change.create, *change.update, *change.delete} - owned)
+    trees = (reviewed.linted.tree, review(result).linted.tree)
+    changed = diff(*trees).paths
+    others = sorted(path for path in changed - owned if not _changes_only(path, linked, *trees))
     if others:
         names = ", ".join(sorted(name for name in files if is_tree_file(name)))
         raise RefusedError(
@@ -233,7 +238,7 @@ def restored_content(
             f"the content of {name} cannot be restored from its files: expected {digest}, found {found};"
             " restore it by hand, then approve it"
         )
-    return files
+    return files, changed
 
 
 def _with_parts(present: Intent, past: Intent) -> Intent:
@@ -243,9 +248,15 @@ def _with_parts(present: Intent, past: Intent) -> Intent:
     return replace(present, apps=past.apps)
 
 
-def _nodes(content: IntentContent) -> set[str]:
-    """Return the nodes of a content, and the targets of its property links elsewhere."""
-    return {*content.nodes, *(path for path, _ in content.sources)}
+def _changes_only(path: str, linked: Collection[tuple[str, str]], old: Tree, new: Tree) -> bool:
+    """Whether a node differs between two trees only in ``linked`` properties, which are given by node and name."""
+    before, after = (tree.nodes.get(path, {}) for tree in (old, new))
+    changed = {
+        key.removesuffix(PROPERTY_LINK)
+        for key in before.keys() | after.keys()
+        if key not in before or key not in after or not stored_alike(before[key], after[key])
+    }
+    return bool(changed) and all((path, name) in linked for name in changed)
 
 
 def _restored_files(present: Review, past: Review, owned: Collection[str]) -> dict[str, bytes | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,10 +25,8 @@ from zkdeployment.intents.acts.intents import (
 )
 from zkdeployment.intents.documents import (
     DeploymentIntentGroup,
-    Intent,
     IntentState,
     UpdateRule,
-    intent_paths,
     parse_subject,
 )
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentAct, intent_history
@@ -195,15 +194,17 @@ def test_a_rollback_needs_permission_for_the_paths_that_it_restores(site: Site):
     for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.TERMINATE):
         site.act(act)
     (first,) = site.history()
-    tip = site.branch.push({"c.zk": "/p3\n", "shop.yaml": render_document(narrow.to_document())})
+    document = render_document(narrow.to_document())
+    tip = site.branch.push({"a.zk": TREE.format("bye"), "c.zk": "/p3\n", "shop.yaml": document})
     site.sync()
 
-    def permit(intent: Intent) -> None:
-        if "/p3/db" in intent_paths(intent):
-            raise RefusedError("/p3/db is not permitted")
+    def permit(refused: str, *paths: str) -> None:
+        if refused in paths:
+            raise RefusedError(f"{refused} is not permitted")
 
-    with pytest.raises(RefusedError, match="/p3/db is not permitted"):
-        roll_back_intent(site.commits, replace(site.order(), permit=permit), first.id)
+    for path in ("/p3/db", "/defaults"):
+        with pytest.raises(RefusedError, match=f"{path} is not permitted"):
+            roll_back_intent(site.commits, replace(site.order(), permit=partial(permit, path)), first.id)
     assert site.branch.tip() == tip
     assert roll_back_intent(site.commits, site.order(), first.id).made
 

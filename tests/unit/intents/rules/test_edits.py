@@ -176,10 +176,46 @@ def test_restored_content_keeps_the_rules_of_the_group() -> None:
     past = (TREE, SourceFile("all.yaml", former.encode()))
     present = (TREE, SourceFile("all.yaml", f"{GROUP}  update: approve\n  fleet-stop: group\n".encode()))
     before = find_intent(past, SHOP)
-    changes = restored_content(present, past, SHOP, before.snapshot.content.digest)
+    changes, changed = restored_content(present, past, SHOP, before.snapshot.content.digest)
+    assert changed == set()
     after = find_intent(FileChanges(changes, "").apply(present), SHOP).intent
     assert (after.apps, after.update, after.fleet_stop) == (
         {"front": ("/p1/shop/front",)},
         UpdateRule.APPROVE,
         FleetStop.GROUP,
     )
+
+
+LINKED = """\
+/defaults
+  greeting = 'hello'
+  timeout = 10
+/p1
+  /shop
+    /front : web
+      greeting => /defaults greeting
+      /deploy
+    /db : db
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "others"),
+    [
+        ("greeting = 'hello'", "greeting = 'bye'", None),
+        ("greeting = 'hello'\n", "greeting => /p1/shop/db greeting\n", None),
+        ("timeout = 10", "timeout = 20", "/defaults"),
+        ("  timeout = 10\n", "", "/defaults"),
+        ("/defaults\n", "/defaults\n  /more\n", "/defaults/more"),
+    ],
+)
+def test_only_linked_properties_of_other_nodes_are_restored(old: str, new: str, others: str | None) -> None:
+    document = SourceFile("all.yaml", GROUP.encode())
+    past, present = ((SourceFile("a.zk", text.encode()), document) for text in (LINKED, LINKED.replace(old, new)))
+    digest = find_intent(past, SHOP).snapshot.content.digest
+    if others is None:
+        changes, changed = restored_content(present, past, SHOP, digest)
+        assert (text(changes, "a.zk"), changed) == (LINKED, {"/defaults"})
+        return
+    with pytest.raises(RefusedError, match=f"cannot be restored alone: a.zk would also change {others};"):
+        restored_content(present, past, SHOP, digest)
