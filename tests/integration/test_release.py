@@ -81,6 +81,10 @@ class Checkout:
         signing_key = f"key::{self.key.with_suffix('.pub').read_text().strip()}"
         return self._run(*agent, **git_settings({"user.signingkey": signing_key}))
 
+    def release_from(self, directory, *words):
+        """Call the script from another directory."""
+        return self._run("env", "-C", directory, self.directory / "scripts/release", QUICK, *words)
+
     def _run(self, *words, check=False, **environment):
         python = os.path.realpath(sys.executable)
         own = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}"}
@@ -187,6 +191,14 @@ def test_existing_files_are_not_replaced_by_archives(checkout, tmp_path, place):
     assert done.returncode == 1
     assert f"expected a new or empty directory, found {tmp_path / place}" in done.stderr
     assert kept.read_text() == "precious"
+
+
+def test_the_directory_of_a_build_is_relative_to_that_of_the_caller(checkout, tmp_path):
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory/file").touch()
+    done = checkout.release_from(tmp_path, "--build", "HEAD", "directory")
+    assert done.returncode == 1
+    assert f"expected a new or empty directory, found {tmp_path}/directory" in done.stderr
 
 
 def test_a_release_that_fails_leaves_no_files(checkout, tmp_path):

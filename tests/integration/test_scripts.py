@@ -161,6 +161,18 @@ def test_only_a_change_of_what_is_wanted_makes_the_next_run_install_something(cl
     assert run("bash", "-c", text, cwd=clone).returncode == installs
 
 
+def test_a_demo_runs_in_the_directory_of_the_caller_whose_files_it_does_not_import(clone):
+    shutil.copy(PROJECT / "setup.cfg", clone)
+    python, elsewhere = clone / ".venv/bin/python", clone / "elsewhere"
+    for directory in (python.parent, elsewhere):
+        directory.mkdir(parents=True)
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "$PWD: $*"\n')
+    python.chmod(0o755)
+    run("bash", "-c", "source scripts/lib.sh && wanted >.venv/ready-sandbox-for-fleets", cwd=clone)
+    done = run(clone / "scripts/demo", "--fleets", "-d", "fleet", cwd=elsewhere)
+    assert done.stdout == f"{elsewhere}: -P -m zkdeployment.sandbox.fleets -d fleet\n"
+
+
 def test_an_option_that_stops_after_the_first_stage_takes_no_tests(clone):
     done = run(clone / "scripts" / "test", "--quick", "tests/unit")
     assert done.returncode == 1
