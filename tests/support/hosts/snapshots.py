@@ -32,6 +32,7 @@ SNAPSHOTS = {
     ),
     NEW: (
         AvailablePackage(name="bash", version="5.2"),
+        AvailablePackage(name="tool", version="1.0.5"),
         AvailablePackage(name="tool", version="1.1", requires={"part": "1.0"}),
         AvailablePackage(name="part", version="1.0"),
         AvailablePackage(name="kernel-core", version="5.14.2", provides=(KERNEL,), directory="kernel-2"),
@@ -50,13 +51,14 @@ SNAPSHOTS = {
     ),
 }
 
+#: The advisory of the release ``NEW``, which also has a later build than the one that fixes the problem.
 _ADVISORY = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <updates><update from="security@example.com" status="final" type="security" version="1">
 <id>EX-2026:1</id><title>tool</title><severity>Important</severity><issued date="2026-11-19"/>
 <pkglist><collection short="x"><name>x</name>
-<package name="tool" version="1.1" release="1" epoch="0" arch="noarch" src="tool.src.rpm">
-<filename>tool-1.1-1.noarch.rpm</filename></package>
+<package name="tool" version="1.0.5" release="1" epoch="0" arch="noarch" src="tool.src.rpm">
+<filename>tool-1.0.5-1.noarch.rpm</filename></package>
 </collection></pkglist></update></updates>
 """
 

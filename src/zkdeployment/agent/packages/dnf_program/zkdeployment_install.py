@@ -89,7 +89,7 @@ class OrderedInstall(InstallCommand):
 
     Each option ``--remove`` names an installed package that the same transaction removes. With ``--sync`` the
     installed packages get the versions of the repositories instead, as ``dnf distro-sync`` does; with dnf's option
-    ``--security``, they get those updates that fix security problems. The package ``*`` stands for all.
+    ``--security``, they get the builds that security advisories name, or later builds. The package ``*`` stands for all.
     """
 
     aliases = ("zkdeployment-install",)
@@ -114,7 +114,7 @@ class OrderedInstall(InstallCommand):
 
     def _synchronize(self):
         if self.opts.security:
-            self.cli._populate_update_security_filter(self.opts)
+            self.cli._populate_update_security_filter(self.opts, cmp_type="gte")
             self.base.upgrade_all()
             return
         for name in self.opts.pkg_specs:
