@@ -460,8 +460,8 @@ def _require_counted(
     """Raise ``RefusedError`` if a new approval of the content in a revision does not count."""
     objection = _objection(verifier, snapshot, approval, revision)
     if objection is not None:
-        subject = snapshot.intent.subject
-        raise RefusedError(f"{subject_text(subject)} is not approved: {uncounted_approval(subject, objection)}")
+        reason = uncounted_approval(snapshot.intent, objection)
+        raise RefusedError(f"{subject_text(snapshot.intent.subject)} is not approved: {reason}")
 
 
 def _objection(

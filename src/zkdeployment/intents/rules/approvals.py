@@ -43,7 +43,12 @@ from zkdeployment.intents.documents import (
 )
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
-from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot, uncounted_approval
+from zkdeployment.intents.rules.instances import (
+    IntentRecord,
+    IntentSnapshot,
+    MissingApprovals,
+    uncounted_approval,
+)
 from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
@@ -166,10 +171,10 @@ def count_approvals(
     )
 
 
-def missing_approvals(rules: Iterable[ApprovalRule], approvers: Collection[str]) -> str | None:
+def missing_approvals(rules: Iterable[ApprovalRule], approvers: Collection[str]) -> MissingApprovals | None:
     """Return a sentence with the missing approvals; ``None`` if those of ``approvers`` suffice."""
     missing = "; ".join(str(count) for count in count_approvals(rules, approvers) if count.missing)
-    return missing or None
+    return MissingApprovals(missing) if missing else None
 
 
 def _end(rule: ApprovalRule, approved: float) -> float | None:
@@ -522,7 +527,7 @@ def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[Intent
     if not is_governed or snapshot.is_approved or (snapshot.objection is None and is_accepted(snapshot)):
         return None
     missing = "its content has no approval" if intent.approval is None else "it approves another content"
-    return uncounted_approval(intent.subject, snapshot.objection or missing)
+    return uncounted_approval(intent, snapshot.objection or missing)
 
 
 def _fingerprint(snapshot: IntentSnapshot) -> str:

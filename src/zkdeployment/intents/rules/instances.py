@@ -587,13 +587,21 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
     if intent.approval is None:
         return "it must be approved first"
     if snapshot.objection is not None:
-        return uncounted_approval(intent.subject, snapshot.objection)
+        return uncounted_approval(intent, snapshot.objection)
     return f"its content has changed since it was approved by {intent.approval.by}; approve it again"
 
 
-def uncounted_approval(subject: IntentSubject, objection: str) -> str:
+class MissingApprovals(str):
+    """An objection to approvals that count, but are too few."""
+
+    __slots__ = ()
+
+
+def uncounted_approval(intent: Intent, objection: str) -> str:
     """Return the message that the approval of a group does not count, with the reason and advice."""
-    return f"its approval does not count: {objection}; {signature_hint(subject)}"
+    is_update = intent.state.is_active and intent.update is UpdateRule.APPROVE
+    hint = signature_hint(intent.subject, in_files=is_update and isinstance(objection, MissingApprovals))
+    return f"its approval does not count: {objection}; {hint}"
 
 
 def missing_approval(approval: Approval | None, digest: str | None) -> str:
@@ -624,7 +632,12 @@ def due_approval(intent: Intent, state: IntentState, digest: str | None, since: 
     )
 
 
-def signature_hint(subject: IntentSubject) -> str:
-    """Return the hint how to approve a group where approvals need a signature."""
-    command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
-    return f"this fleet needs signed approvals; use '{command}' at a terminal"
+def signature_hint(subject: IntentSubject, *, in_files: bool = False) -> str:
+    """Return the hint how to approve a group where approvals need a signature.
+
+    A change in place needs the approvals of all people ``in_files``, before it is pushed.
+    """
+    command = f"zkdeployment intent approve {subject_text(subject)}"
+    if in_files:
+        return f"each approver uses '{command} --work-tree DIRECTORY --key FILE' before the change is pushed"
+    return f"this fleet needs signed approvals; use '{command} --key FILE' at a terminal"

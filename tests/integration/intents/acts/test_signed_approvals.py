@@ -25,7 +25,14 @@ from zkdeployment.intents.acts.intents import (
     replaced_approvals,
     roll_back_intent,
 )
-from zkdeployment.intents.documents import RELEASE, Approval, DeploymentIntentGroup, IntentState, ServiceRelease
+from zkdeployment.intents.documents import (
+    RELEASE,
+    Approval,
+    DeploymentIntentGroup,
+    IntentState,
+    ServiceRelease,
+    UpdateRule,
+)
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent
@@ -321,6 +328,29 @@ def test_a_rollback_collects_the_approvals_that_a_rule_demands(site: Site):
     assert approve_intent(commits, site.signed("bob")).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_a_change_in_place_that_lacks_approvals_is_refused_with_the_command_that_collects_them(site: Site):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 - ann@example.com bob@example.com\n")
+    site.push("1", replace(GROUP, update=UpdateRule.APPROVE))
+    commits = site.commits(rules=rules)
+    for name in ("ann", "bob"):
+        assert approve_intent(commits, site.signed(name)).made
+        site.publish(counts=name == "bob")
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+    site.publish(counts=True)
+    published = site.branch.tip()
+    site.push("2", site.group())
+    with pytest.raises(RefusedError, match=r"needs 1 more of bob.*; each approver uses '.* --work-tree DIRECTORY"):
+        approve_intent(commits, replace(site.signed("ann"), published=published))
+    files = site.files
+    for name in ("ann", "bob"):
+        files = list(FileChanges(approve_files(files, site.signed(name)), "").apply(files))
+    tip = site.branch.push({file.name: file.content for file in files})
+    assert commits.at_tip()[0] == tip
+    assert commits.approvals is not None
+    assert commits.approvals.objection(find_intent(files, GROUP.subject).snapshot, tip) is None
 
 
 def test_a_release_collects_the_approvals_that_a_rule_demands(site: Site):

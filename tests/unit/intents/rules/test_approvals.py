@@ -4,15 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+)
 from zkdeployment.intents.rules.approvals import (
     AcceptedInstance,
+    ApprovalRule,
     accepted_by_records,
     accepted_by_syncer,
     accepted_instances,
     approval_statement,
     deployment_objection,
     documented_instance,
+    missing_approvals,
     name_objection,
     newly_accepted,
     own_content_objection,
@@ -20,7 +28,14 @@ from zkdeployment.intents.rules.approvals import (
     with_objections,
 )
 from zkdeployment.intents.rules.content import IntentContent
-from zkdeployment.intents.rules.instances import IntentAct, IntentRecord, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.intents.rules.instances import (
+    IntentAct,
+    IntentRecord,
+    IntentRefusal,
+    IntentSnapshot,
+    perform,
+    uncounted_approval,
+)
 from zkdeployment.publishing.keys import KeyOwner
 
 CONTENT = IntentContent({}, {"/front": {}})
@@ -110,6 +125,26 @@ def test_a_group_with_an_objection_is_created_and_cannot_be_instantiated():
         "its approval does not count: nobody signed it; this fleet needs signed approvals; use"
         " 'zkdeployment intent approve p1/store/v1/shop --key FILE' at a terminal"
     )
+
+
+def test_a_change_in_place_that_lacks_approvals_is_to_be_approved_before_it_is_pushed():
+    running = replace(SHOP, state=IntentState.INSTANTIATED, update=UpdateRule.APPROVE)
+    missing = missing_approvals([ApprovalRule("/front", 2)], ["alice"])
+    assert missing is not None
+    found = with_objections({SHOP.subject: replace(SNAPSHOT, intent=running)}, lambda _: missing)[SHOP.subject]
+    refusal = perform(replace(found, objection=None), IntentAct.UPDATE, changed=found)
+    assert isinstance(refusal, IntentRefusal)
+    command = "zkdeployment intent approve p1/store/v1/shop"
+    assert refusal.reason == (
+        f"its approval does not count: {missing}; each approver uses '{command} --work-tree DIRECTORY --key FILE'"
+        " before the change is pushed"
+    )
+    others = (
+        uncounted_approval(SHOP, missing),
+        uncounted_approval(running, "nobody signed it"),
+        uncounted_approval(replace(running, update=UpdateRule.TERMINATE), missing),
+    )
+    assert all(f"use '{command} --key FILE' at a terminal" in other for other in others)
 
 
 def test_only_approvals_of_the_present_content_that_were_not_accepted_before_are_verified():
