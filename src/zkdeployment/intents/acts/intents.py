@@ -205,12 +205,14 @@ def approve_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, 
     """Return the changed files after the approval of their content, before they are pushed.
 
     In this way an instantiated group with ``update: approve`` gets the approval of its new content in the same
-    change.
+    change. A signed approval replaces one without a signature.
     """
     placed = find_intent(files, order.subject, place="in these files")
     snapshot = placed.snapshot
     intent = snapshot.intent
     former = intent.approval
+    if former is not None and former.signature is None and order.sign is not None:
+        snapshot = replace(snapshot, objection="it has no signature")
     is_signed = former is not None and former.signature is not None and snapshot.is_approved
     if former is not None and is_signed and order.sign is not None and intent.state is not IntentState.TERMINATED:
         further = _cosigned(former, order, order.sign)
@@ -224,7 +226,7 @@ def approve_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, 
     ):
         if snapshot.is_approved:
             return {}
-        approved = replace(snapshot, intent=replace(intent, approval=approval))
+        approved = replace(snapshot, intent=replace(intent, approval=approval), objection=None)
         step = _step(snapshot, IntentAct.UPDATE, order, changed=approved)
     else:
         step = _step(snapshot, IntentAct.APPROVE, order)

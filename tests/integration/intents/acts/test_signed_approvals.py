@@ -473,3 +473,15 @@ def test_a_change_that_is_not_pushed_yet_is_approved_by_several_people(site: Sit
     approval = find_intent(files, GROUP.subject).intent.approval
     assert approval is not None
     assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])
+
+
+@pytest.mark.parametrize("state", [IntentState.APPROVED, IntentState.INSTANTIATED])
+def test_a_signed_approval_replaces_one_without_a_signature_before_it_is_pushed(site: Site, state: IntentState):
+    site.push("1", replace(site.approved("1", None, state), update=UpdateRule.APPROVE))
+    assert approve_files(site.files, site.order) == {}
+    changed = approve_files(site.files, site.signed("bob"))
+    found = find_intent(FileChanges(changed, "").apply(site.files), GROUP.subject)
+    approval = found.intent.approval
+    assert approval is not None
+    assert (approval.by, approval.state, found.intent.state) == ("bob@example.com", state.value, state)
+    assert (approval.signature is not None, found.snapshot.is_approved) == (True, True)
