@@ -145,7 +145,11 @@ class SimulatedServices:
         self._world = world
         self._asked: dict[str, float] = {}
         self._reports: dict[str, FleetReport] = {}
-        self._tried: dict[tuple[str, str], tuple[float, DryRun]] = {}
+        self._tried: dict[tuple[str, str, str], tuple[float, DryRun]] = {}
+
+    def forget(self) -> None:
+        """Forget all answers."""
+        self._asked, self._reports, self._tried = {}, {}, {}
 
     def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
         """Return the last reports, and ask for those that are due."""
@@ -158,15 +162,15 @@ class SimulatedServices:
                 self._asked[name], self._reports[name] = now, self._world.report(name)
         return known
 
-    def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
-        """Return the answers to the dry runs of a commit, and ask the other services."""
-        now = self._world.clock.time
-        self._tried = {key: each for key, each in self._tried.items() if key[1] == commit}
-        known = {name: self._tried[name, commit][1] for name in services if (name, commit) in self._tried}
+    def dry_runs(self, services: Mapping[str, str], commit: str, promotion: str = "") -> Mapping[str, DryRun]:
+        """Return the answers to the dry runs of a commit for a promotion, and ask the other services."""
+        now, of = self._world.clock.time, (commit, promotion)
+        self._tried = {key: each for key, each in self._tried.items() if key[1:] == of}
+        known = {name: self._tried[name, *of][1] for name in services if (name, *of) in self._tried}
         for name in services:
-            answered, answer = self._tried.get((name, commit), (0.0, None))
+            answered, answer = self._tried.get((name, *of), (0.0, None))
             if answer is None or (answer.problem and now - answered >= _INTERVAL):
-                self._tried[name, commit] = now, self._world.dry_run(name, commit)
+                self._tried[name, *of] = now, self._world.dry_run(name, commit)
         return known
 
 

@@ -280,7 +280,9 @@ class Promoter(RolloutDaemon):
     def _forget(self) -> None:
         self._store.forget()
         self._repository.expire()
+        self._services.forget()
         self._standings, self._reported, self._tidied = (), None, False
+        self._refused, self._raced = {}, {}
 
     def _metrics(self, leads: bool) -> Iterator[Metric]:  # noqa: FBT001
         standings, streams = (self._standings, self._services.open_streams) if leads else ((), 0)
@@ -400,7 +402,6 @@ class Promoter(RolloutDaemon):
         entry = history_entry(entry, state, facts.readings, now)
         self._store.begin(state, entry, ends_choice=ends_choice)
         self._refused, self._raced, self._tidied = {}, {}, False
-        self._services.dry_runs({}, "")  # answers of an earlier attempt do not count
         log_changes(None, state)
         log_unmatched_selectors(state, {**first.absent, **first.present})
         return "", "", True
@@ -436,7 +437,7 @@ class Promoter(RolloutDaemon):
         kept = participating(state, facts)
         facts = replace(
             facts,
-            dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision),
+            dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision, state.id),
             refused={name: words for (of, name), words in self._refused.items() if of == state.id},
             unmoved={
                 name: raced[1]
@@ -453,7 +454,7 @@ class Promoter(RolloutDaemon):
         )
         after = advance(kept, observed)
         self._write(found, state, after, facts.readings, now)
-        self._services.dry_runs(wanted_dry_runs(after, facts), revision)
+        self._services.dry_runs(wanted_dry_runs(after, facts), revision, state.id)
         self._record_standings(found, fleets, facts, now)  # before the push, which may be denied
         moved = False if blocked else self._push(after, wanted_moves(after, facts))
         return 0.0 if moved else self._pause(state, after, observed)

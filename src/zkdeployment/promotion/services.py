@@ -332,6 +332,14 @@ def ask_plan(client: ServiceClient, service: FleetService, commit: str) -> Fleet
     return replace(plan, diff=diff, lines=lines)
 
 
+class _DryRunKey(NamedTuple):
+    """The dry run of a commit for one promotion, which a service is asked for."""
+
+    service: FleetService
+    commit: str
+    promotion: str
+
+
 class _Threads:
     """Runs jobs, each in a thread, at most ``most`` at once."""
 
@@ -370,7 +378,8 @@ class FleetServices:
     """The last reports of services, and their answers to dry runs, which threads of their own fetch.
 
     Each service is asked for a report every ``interval`` seconds, and after events of ``streams``. ``wake``, which
-    must not block, is called when an answer differs from the last one. No method waits for a service.
+    must not block, is called when an answer differs from the last one. No method waits for a service. Answers to
+    requests of an earlier generation, from before ``forget``, do not count.
     """
 
     def __init__(
@@ -390,11 +399,12 @@ class FleetServices:
         self._lock = threading.Lock()
         self._reading = _Threads("fleet-report", _REPORTS_AT_ONCE)
         self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE)
+        self._generation = 0
         self._asked: dict[FleetService, float] = {}
         self._reads: dict[FleetService, _Read] = {}
-        #: The requests under way.
-        self._busy: set[tuple[str, ...]] = set()
-        self._dry_runs: dict[tuple[FleetService, str], tuple[float, DryRun]] = {}
+        #: The requests under way, each with its generation.
+        self._busy: set[tuple[int, FleetService | _DryRunKey]] = set()
+        self._dry_runs: dict[_DryRunKey, tuple[float, DryRun]] = {}
         if streams is not None:
             streams.subscribe(self._ask, self._lacking)
 
@@ -402,6 +412,12 @@ class FleetServices:
     def open_streams(self) -> int:
         """The number of open event streams."""
         return 0 if self._streams is None else self._streams.open
+
+    def forget(self) -> None:
+        """Forget all answers, also those to the requests under way."""
+        with self._lock:
+            self._generation += 1
+            self._asked, self._reads, self._dry_runs = {}, {}, {}
 
     def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
         """Return the last report of each service by fleet, and ask for those that are due.
@@ -415,56 +431,59 @@ class FleetServices:
             self._asked = {each: self._asked[each] for each in known if each in self._asked}
             for service in sorted(known, key=self._is_unreachable):  # those that answer come first
                 is_due = now - self._asked.get(service, -math.inf) >= self._interval
-                if is_due and service not in self._busy:
+                if is_due and not self._is_busy(service):
                     self._start_reading(service, now)
             if self._streams is not None:  # a stream begins after a first answer, and ends with the last one
                 self._streams.follow([each for each in self._reads if not self._is_unreachable(each)])
             return {service.fleet: read.report for service, read in self._reads.items()}
 
-    def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
+    def dry_runs(self, services: Mapping[str, str], commit: str, promotion: str = "") -> Mapping[str, DryRun]:
         """Return the answers to the dry runs of a commit by fleet, and ask the other services.
 
         An answer without a verdict has a ``problem``, and the service is asked again after a while. Answers about
-        other commits are forgotten.
+        other commits, or for another attempt, whose id is that of its ``promotion``, are forgotten.
         """
         now = self._clock.monotonic()
-        known = [FleetService(*each) for each in services.items()]
+        known = [_DryRunKey(FleetService(*each), commit, promotion) for each in services.items()]
         with self._lock:
-            self._dry_runs = {key: each for key, each in self._dry_runs.items() if key[1] == commit}
-            for service in known:
-                answered, answer = self._dry_runs.get((service, commit), (0.0, None))
+            self._dry_runs = {key: each for key, each in self._dry_runs.items() if key[1:] == (commit, promotion)}
+            for key in known:
+                answered, answer = self._dry_runs.get(key, (0.0, None))
                 is_due = answer is None or (answer.problem and now - answered >= _AGAIN)
-                if is_due and (*service, commit) not in self._busy:
-                    self._busy.add((*service, commit))
-                    self._trying.run(partial(self._try, service, commit))
-            answers = {service.fleet: self._dry_runs.get((service, commit)) for service in known}
+                if is_due and not self._is_busy(key):
+                    self._busy.add((self._generation, key))
+                    self._trying.run(partial(self._try, key, self._generation))
+            answers = {key.service.fleet: self._dry_runs.get(key) for key in known}
         return {fleet: each[1] for fleet, each in answers.items() if each is not None}
 
     def _ask(self, service: FleetService) -> bool:
         """Ask for a report after an event, and return whether that was possible now."""
         now = self._clock.monotonic()
         with self._lock:
-            if service in self._busy or now - self._asked.get(service, now) < _BETWEEN_EVENTS:
+            if self._is_busy(service) or now - self._asked.get(service, now) < _BETWEEN_EVENTS:
                 return False
             self._start_reading(service, now)
             return True
 
     def _start_reading(self, service: FleetService, now: float) -> None:
         self._asked[service] = now
-        self._busy.add(service)
-        self._reading.run(partial(self._read, service, self._reads.get(service)))
+        self._busy.add((self._generation, service))
+        self._reading.run(partial(self._read, service, self._reads.get(service), self._generation))
+
+    def _is_busy(self, request: FleetService | _DryRunKey) -> bool:
+        return (self._generation, request) in self._busy
 
     def _lacking(self, service: FleetService) -> int:
         """Return the number of hosts that had not converged; 1 during a request, because any may be the last."""
         with self._lock:
             read = self._reads.get(service)
-            return 1 if read is None or service in self._busy else read.report.hosts - read.report.converged
+            return 1 if read is None or self._is_busy(service) else read.report.hosts - read.report.converged
 
     def _is_unreachable(self, service: FleetService) -> bool:
         read = self._reads.get(service)
         return read is not None and read.report.state is FleetState.UNREACHABLE
 
-    def _read(self, service: FleetService, last: _Read | None) -> None:
+    def _read(self, service: FleetService, last: _Read | None, generation: int) -> None:
         read = _Read(_unreachable("the promoter failed; see its log"))
         try:
             read = _read_report(self._client, service, last, self._clock.now())
@@ -472,21 +491,24 @@ class FleetServices:
             read = _Read(_unreachable(error))
         finally:
             with self._lock:
-                self._busy.discard(service)
-                before, self._reads[service] = self._reads.get(service), read
-        if before is None or replace(before.report, read_at=read.report.read_at) != read.report:
+                self._busy.discard((generation, service))
+                before, is_current = self._reads.get(service), generation == self._generation
+                if is_current:
+                    self._reads[service] = read
+        if is_current and (before is None or replace(before.report, read_at=read.report.read_at) != read.report):
             self._wake()
 
-    def _try(self, service: FleetService, commit: str) -> None:
+    def _try(self, key: _DryRunKey, generation: int) -> None:
         answer = DryRun(problem="the promoter failed; see its log")
         try:
-            answer = ask_dry_run(self._client, service, commit)
+            answer = ask_dry_run(self._client, key.service, key.commit)
         except ZkdeploymentError as error:
             answer = DryRun(problem=str(error))
         finally:
             with self._lock:
-                self._busy.discard((*service, commit))
-                self._dry_runs[service, commit] = (self._clock.monotonic(), answer)
+                self._busy.discard((generation, key))
+                if generation == self._generation:
+                    self._dry_runs[key] = (self._clock.monotonic(), answer)
         self._wake()
 
 

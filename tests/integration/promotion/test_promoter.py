@@ -786,6 +786,21 @@ def test_a_promoter_that_lost_its_lead_neither_writes_nor_pushes(fleets):
         running.until_ended(commit)
 
 
+def test_a_promoter_that_regains_the_lead_decides_on_new_answers(fleets):
+    commit = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(commit)
+        running.until(fleets.have_converged, "the fleets have converged")
+        running.promoter._services._interval = 3600.0  # no service is asked again by itself
+        running.cycles()
+        fleets.fleets["eu-1"].state = FleetState.HELD
+        running.cycles()
+        assert fleets.records.standings["eu-1"].state is FleetState.CONVERGED
+        (leader,) = contenders(fleets.session, paths.PROMOTERS)
+        fleets.session.commit(Delete(leader.node))
+        running.until(lambda: fleets.records.standings["eu-1"].state is FleetState.HELD, "the new answer counts")
+
+
 def test_a_promoter_that_was_frozen_before_its_push_undoes_nothing_afterwards(fleets):
     first = fleets.push(CANARY, REST)
     newer = []

@@ -510,6 +510,57 @@ def test_answers_about_an_older_commit_are_forgotten(tokens):
         assert followed.services.dry_runs({"eu-1": url}, COMMIT) == {}
 
 
+class LateService(Service):
+    """A service whose answer to the first request comes when ``late`` is set, and which has changed since."""
+
+    def __init__(self, first, later) -> None:
+        super().__init__(later)
+        self.late, self.is_asked = threading.Event(), False
+        self._first = Service(first, gate=self.late)
+
+    def answer(self, request):
+        if not self.is_asked:
+            self.is_asked = True
+            self._first.answer(request)
+        else:
+            super().answer(request)
+
+
+def release_first(service, followed):
+    """Let a service answer its first request, and wait until the answer has been read."""
+    service.late.set()
+    wait_until(lambda: not followed.services._busy, "all requests have ended")
+
+
+def test_an_answer_that_was_asked_for_before_all_were_forgotten_does_not_count(tokens):
+    service, followed = LateService({**REPORT, "hosts": 9}, REPORT), Followed(tokens)
+    with service.running() as url:
+        followed.services.reports({"eu-1": url})
+        wait_until(lambda: service.is_asked, "the service is asked")
+        followed.services.forget()
+        assert followed.report({"eu-1": url}).hosts == 3
+        release_first(service, followed)
+        assert followed.services.reports({"eu-1": url})["eu-1"].hosts == 3
+        followed.services.forget()
+        assert followed.services.reports({"eu-1": url}) == {}
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_dry_run_for_an_earlier_attempt_or_lead_is_no_verdict(tokens, forgotten):
+    service, followed = LateService(refusals("no hello 9"), refusals()), Followed(tokens)
+    with service.running() as url:
+        addresses = {"eu-1": url}
+        followed.services.dry_runs(addresses, COMMIT, "1-1")
+        wait_until(lambda: service.is_asked, "the service is asked")
+        if forgotten:
+            followed.services.forget()
+        attempt = "1-1" if forgotten else "1-2"
+        wait_until(lambda: followed.services.dry_runs(addresses, COMMIT, attempt), "the service answers")
+        release_first(service, followed)
+        assert followed.services.dry_runs(addresses, COMMIT, attempt) == {"eu-1": DryRun()}
+        assert len(service.seen) == 2
+
+
 def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach(tokens):
     gate = threading.Barrier(2)
 
