@@ -33,7 +33,7 @@ class ForgetHosts(PlannedAct["OperatorAdapters"]):
     OPERATION = "forget"
     REQUEST = """The removal of the records of hosts that are gone for good, named by their ids or names.
 
-With ``force``, hosts are forgotten although no other host runs what the tree deploys to them."""
+With ``force``, hosts are forgotten although no other host runs what the tree deploys to them, or they reboot."""
     NEEDS_REASON = False
     ADAPTERS = "operator"
 

@@ -62,6 +62,11 @@ class RebootRecord(Record):
         return f"reboots since {_clock(self.since)} for {self.step!r}, {self.return_text}"
 
     @property
+    def sentence(self) -> str:
+        """The host and its reboot as a sentence without a full stop."""
+        return f"{self.host_name} ({self.host_id}) {self}"
+
+    @property
     def return_text(self) -> str:
         """When the host is expected back, as text for people."""
         return f"expected back by {_clock(self.deadline)}"

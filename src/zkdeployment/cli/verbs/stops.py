@@ -101,14 +101,18 @@ def retry_host(_planned: RetryHost, outcome: ResumedFleet) -> None:
 
 @act_verb(ForgetHosts, "forget", open_operator)
 @click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Forget hosts although only they run what the tree deploys to them.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Forget hosts although only they run what the tree deploys to them, or they reboot.",
+)
 def forget_hosts(planned: ForgetHosts, _act: Act) -> None:
     """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
 
-    HOST is a host's id or name. The exit code is 3 if one of the hosts is registered, or if the tree deploys a
-    service to it that no other host would run: remove the host from the tree first. Then no host is forgotten. All
-    locks that are kept for a forgotten host are released: make sure that it runs no script. A forgotten host that
-    returns registers like a new host.
+    HOST is a host's id or name. The exit code is 3 if one of the hosts is registered, if it is expected back from
+    a reboot, or if the tree deploys a service to it that no other host would run: remove the host from the tree
+    first. Then no host is forgotten. All locks that are kept for a forgotten host are released: make sure that it
+    runs no script. A forgotten host that returns registers like a new host.
 
     \b
     Example:

@@ -27,8 +27,9 @@ def forget_hosts(
 ) -> None:
     """Remove all records of hosts, given by ids or unambiguous names.
 
-    Raises ``RefusedError`` if one of them is registered or unknown, or if the tree deploys something to one of
-    them that no other host runs, unless the act is forced. Then all records stay.
+    Raises ``RefusedError`` if one of them is registered or unknown. Unless the act is forced, a host that is
+    expected back from a reboot is refused, too, and one to which the tree deploys something that no other host
+    runs. Then all records stay.
     """
 
     def forgetting() -> list[Operation]:

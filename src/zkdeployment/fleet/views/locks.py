@@ -70,7 +70,7 @@ def plan_release(lock: Lock, fleet: FleetSnapshot, *, now: float) -> Release:
     if holder is None:
         raise RefusedError(f"{lock} has no holder")
     reboot = reboot_of_holder(lock, fleet)
-    risk = _objection(lock, holder, registered, now) if reboot is None else f"{holder.identity} {reboot}"
+    risk = _objection(lock, holder, registered, now) if reboot is None else reboot.sentence
     return Release(lock, holder.node, holder.identity, risk)
 
 

@@ -109,7 +109,13 @@ def host_id_of(known: Iterable[KnownHost], name: str) -> str:
 
 
 def check_departure(snapshot: FleetSnapshot, targets: Targets, gone: Collection[str]) -> None:
-    """Raise ``RefusedError`` if the tree deploys something that no host runs without the hosts with these ids."""
+    """Raise ``RefusedError`` if one of the hosts with the ids ``gone`` is expected back from a reboot.
+
+    The error is raised also if the tree deploys something that no host runs without these hosts.
+    """
+    for host_id in gone:
+        if (reboot := snapshot.expected_back.get(host_id)) is not None:
+            raise RefusedError(f"{reboot.sentence}; wait for the host, or use --force")
     deployed = "; ".join(_deployed_only_there(snapshot, targets, gone))
     if deployed:
         raise RefusedError(f"the tree deploys {deployed}; remove it there, or use --force")

@@ -362,7 +362,11 @@ def test_an_operator_may_declare_a_host_dead_that_does_not_come_back(fleet, verb
     words = (
         ["forget", "h1", "--force"] if verb == "forget" else ["locks", "release", "/os/web", "--yes", "--force"]
     )
-    done = invoke(*words, "--reason", "it burnt", "--zookeeper", fleet.connection)
+    act = (*words, "--reason", "it burnt", "--zookeeper", fleet.connection)
+    refused = invoke(*(word for word in act if word != "--force"))
+    assert refused.returncode == 3
+    assert "h1.example.com (h1) reboots since" in refused.stderr
+    done = invoke(*act)
     assert done.returncode == 0, done.stderr
     assert fleet.client.get_children("/zkdeployment/reboots") == []
     with other.reaching_its_reboot():

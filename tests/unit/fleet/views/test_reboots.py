@@ -7,6 +7,7 @@ from nagiosplugin import Range
 
 from support.builders import make_contender, make_host, make_known_host, make_service_lock
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.lock import LockedWork, LockKind
 from zkdeployment.base.machine.reboots import RebootRecord
@@ -17,6 +18,7 @@ from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.locks import by_urgency, lock_views, plan_release
+from zkdeployment.fleet.views.maintenance import check_departure
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import HostState, fleet_status, status_changes
 from zkdeployment.fleet.views.waits import WaitVerdict, wait_verdict
@@ -102,6 +104,14 @@ def test_a_lock_that_is_kept_over_a_reboot_is_no_orphan_and_its_release_has_an_o
     assert "reboot" not in lock_views([KEPT], fleet(reboot=None))[0].to_json()
     assert plan_release(KEPT, fleet(), now=SINCE).objection == f"app7 (h7) {SENTENCE}"
     assert plan_release(KEPT, fleet(reboot=None), now=SINCE).objection is None
+
+
+def test_a_host_that_is_expected_back_is_not_forgotten_with_the_objection_of_its_lock():
+    with pytest.raises(RefusedError) as refusal:
+        check_departure(fleet(), {}, ["h7"])
+    assert str(refusal.value) == f"app7 (h7) {SENTENCE}; wait for the host, or use --force"
+    check_departure(fleet(), {}, ["h8"])
+    check_departure(fleet(reboot=replace(REBOOT, expired=True)), {}, ["h7"])
 
 
 @pytest.mark.parametrize(("seconds", "health"), [(60, Health.OK), (901, Health.WARNING)])

@@ -89,7 +89,8 @@ class OrderedInstall(InstallCommand):
 
     Each option ``--remove`` names an installed package that the same transaction removes. With ``--sync`` the
     installed packages get the versions of the repositories instead, as ``dnf distro-sync`` does; with dnf's option
-    ``--security``, they get the builds that security advisories name, or later builds. The package ``*`` stands for all.
+    ``--security``, they get the builds that security advisories name, or later builds. The package ``*`` stands
+    for all.
     """
 
     aliases = ("zkdeployment-install",)
