@@ -150,13 +150,16 @@ def report(outcome: CommitOutcome, subject: IntentSubject, adapters: IntentAdapt
 def _wait_until_done(
     wait: PublicationWait, operator: OperatorAdapters, subject: IntentSubject, *, is_active: bool
 ) -> InstanceProgress:
-    """Return the progress when all known hosts have deployed or undeployed the newest instance."""
+    """Return the progress when all known hosts have deployed or undeployed the newest instance, if any."""
     stopped = 0
     while True:
         record = operator.of(ZooKeeperIntents).require(subject)
         if record.state.is_active is not is_active:
             raise RefusedError(f"{subject_text(subject)} is {record.state.value} now: another act ended the wait")
-        rows = instance_resources(record.instances[-1], reports_of_instance(operator, record.instances[-1]))
+        instance = record.instance()
+        if instance is None:  # the act withdrew an instantiation that was never published
+            return InstanceProgress(0, (), ())
+        rows = instance_resources(instance, reports_of_instance(operator, instance))
         progress = instance_progress(rows, is_active=is_active)
         if progress.failed:
             raise ZkdeploymentError(f"{progress.failures}; 'zkdeployment status' shows the errors")

@@ -379,6 +379,18 @@ def test_acts_correct_a_tip_that_the_syncer_refuses_and_a_wait_prints_its_proble
     site.act("instantiate")
 
 
+def test_a_wait_ends_after_a_termination_withdrew_an_instantiation_that_was_refused(site: Site) -> None:
+    site.act("approve")
+    site.run("instantiate", SHOP)
+    site.push("good day")
+    with pytest.raises(RefusedError):
+        site.publish()
+    with site.following():
+        ended = site.run("terminate", SHOP, "--wait", "--timeout", str(UNLIMITED))
+    assert (ended.returncode, "done: 0 deployments" in ended.stderr) == (0, True), ended.stderr
+    assert site.json("show")["state"] == "Terminated"
+
+
 def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(site: Site, tmp_path: Path) -> None:
     site.branch.push(
         {"intents.yaml": INTENTS.replace("  state: Created  #", "  update: approve\n  state: Created  #")}
