@@ -350,18 +350,23 @@ class _Threads:
         self._waiting: deque[Callable[[], None]] = deque()
         self._running = 0
 
-    def run(self, job: Callable[[], None]) -> None:
-        """Run a job soon; does not wait."""
+    def run(self, *jobs: Callable[[], None]) -> None:
+        """Run jobs soon, after those that could not begin yet; does not wait."""
         with self._lock:
-            self._waiting.append(job)
+            self._waiting.extend(jobs)
             self._start()
 
     def _start(self) -> None:
-        """Start threads for waiting jobs."""
+        """Start threads for waiting jobs; jobs remain waiting while the system can start no thread."""
         while self._waiting and self._running < self._most:
+            job = self._waiting[0]
+            try:
+                threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
+            except RuntimeError as error:
+                get_logger().error("request-failed", reason=str(error))
+                return
+            self._waiting.popleft()
             self._running += 1
-            job = self._waiting.popleft()
-            threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
 
     def _work(self, job: Callable[[], None]) -> None:
         try:
@@ -433,6 +438,7 @@ class FleetServices:
                 is_due = now - self._asked.get(service, -math.inf) >= self._interval
                 if is_due and not self._is_busy(service):
                     self._start_reading(service, now)
+            self._reading.run()
             if self._streams is not None:  # a stream begins after a first answer, and ends with the last one
                 self._streams.follow([each for each in self._reads if not self._is_unreachable(each)])
             return {service.fleet: read.report for service, read in self._reads.items()}
@@ -453,6 +459,7 @@ class FleetServices:
                 if is_due and not self._is_busy(key):
                     self._busy.add((self._generation, key))
                     self._trying.run(partial(self._try, key, self._generation))
+            self._trying.run()
             answers = {key.service.fleet: self._dry_runs.get(key) for key in known}
         return {fleet: each[1] for fleet, each in answers.items() if each is not None}
 

@@ -561,6 +561,21 @@ def test_a_dry_run_for_an_earlier_attempt_or_lead_is_no_verdict(tokens, forgotte
         assert len(service.seen) == 2
 
 
+def test_a_request_for_which_no_thread_can_be_started_is_made_later(tokens, monkeypatch):
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    followed = Followed(tokens)
+    with Service().running() as reporting, Service(refusals()).running() as trying:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fail)
+            for _ in range(100):  # more attempts than requests may be under way at once
+                assert followed.services.reports({"eu-1": reporting}) == {}
+                assert followed.services.dry_runs({"us-1": trying}, COMMIT) == {}
+        assert followed.report({"eu-1": reporting}).hosts == 3
+        assert dry_run(followed, {"us-1": trying}) == {"us-1": DryRun()}
+
+
 def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach(tokens):
     gate = threading.Barrier(2)
 
