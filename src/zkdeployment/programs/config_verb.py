@@ -12,6 +12,7 @@ from zkdeployment.agent.packages import command as package_command
 from zkdeployment.base.errors import PackageError, RefusedError, without_passwords
 from zkdeployment.base.features import installed
 from zkdeployment.base.machine.files import read_problem, write_problem
+from zkdeployment.base.machine.systemd import stop_limit
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
@@ -25,6 +26,11 @@ from zkdeployment.publishing.settings import SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_AGENT = "zkdeployment-agent.service"
+
+#: Seconds that an agent may take, after ``stop-timeout``, to end its script and itself.
+_ENDING = 30.0
 
 #: The user as whom the units of the syncer, the coordinator and the promoter run.
 _USER = "zkdeployment"
@@ -83,6 +89,7 @@ def _problems(settings: Settings, config: Path) -> Iterator[str]:
     if role is not None and " " in role:
         yield f"nothing can be deployed to the role {role!r}: expected a name without blanks"
     yield from _check_name(settings)
+    yield from _check_stop(settings)
     yield from _check_packages(settings)
     yield from _check_places(settings, config)
 
@@ -95,6 +102,18 @@ def _check_name(settings: Settings) -> Iterator[str]:
         with_full_name(settings)
     except RefusedError as error:
         yield str(error)
+
+
+def _check_stop(settings: Settings) -> Iterator[str]:
+    """Yield the reason why systemd would kill an agent that waits for its script."""
+    limit = None if settings.identity is None else stop_limit(_AGENT)
+    wanted = settings.stop_timeout + _ENDING
+    if limit is not None and limit < wanted:
+        yield (
+            f"stop-timeout: systemd kills an agent that does not end within {limit:g} s, expected at least"
+            f" {wanted:g} s; write the lines [Service] and TimeoutStopSec={wanted:g} to"
+            f" /etc/systemd/system/{_AGENT}.d/stop-timeout.conf, and run systemctl daemon-reload"
+        )
 
 
 def _check_places(settings: Settings, config: Path) -> Iterator[str]:

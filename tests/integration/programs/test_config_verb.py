@@ -1,5 +1,6 @@
 """``config check`` on hosts with different programs for packages."""
 
+import math
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ import pytest
 
 from support.commands import invoke
 from zkdeployment.agent.packages import command
+from zkdeployment.programs import config_verb
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -111,6 +113,22 @@ def test_a_new_host_without_a_domain_is_warned_of(tmp_path, monkeypatch, name):
     )
     file.write_text("\n".join([*lines, "host-name = one"]))
     assert invoke("config", "check", file).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "is_warned"),
+    [(30, 60.0, False), (300, 60.0, True), (300, 330.0, False), (300, math.inf, False), (300, None, False)],
+)
+def test_an_agent_that_systemd_would_kill_before_stop_timeout_is_warned_of(
+    check, monkeypatch, seconds, limit, is_warned
+):
+    monkeypatch.setattr(config_verb, "stop_limit", lambda _: limit)
+    warnings = check({}, "packages = none", f"stop-timeout = {seconds}")
+    assert warnings == is_warned * (
+        "warning: stop-timeout: systemd kills an agent that does not end within 60 s, expected at least 330 s;"
+        " write the lines [Service] and TimeoutStopSec=330 to"
+        " /etc/systemd/system/zkdeployment-agent.service.d/stop-timeout.conf, and run systemctl daemon-reload\n"
+    )
 
 
 @pytest.mark.parametrize(

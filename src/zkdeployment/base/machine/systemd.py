@@ -1,4 +1,4 @@
-"""systemd: notifications to the supervisor, and scopes for programs that outlive the agent.
+"""systemd: notifications to the supervisor, scopes for programs that outlive the agent, and limits of services.
 
 systemd stops a service by killing all processes of its control group. On a machine with systemd, a program that
 has to outlive the agent therefore runs in a scope: a unit with its own control group, in which the program stays a
@@ -102,7 +102,7 @@ BOOTED = Path("/run/systemd/system")
 #: The slice of all scopes, so that ``systemctl status`` and ``systemd-cgls`` show all scripts and their daemons.
 _SLICE = "system-zkdeployment.slice"
 
-_SCOPE_PATIENCE = 20.0  # time limit in seconds for systemd to deliver a signal
+_CONTROL_PATIENCE = 20.0  # time limit in seconds for systemctl
 
 #: The control groups of this process, one line for each hierarchy; see cgroups(7).
 _CONTROL_GROUPS = Path("/proc/self/cgroup")
@@ -139,7 +139,7 @@ class Scope:
         if self.unit is not None:
             try:
                 process.run(
-                    ["systemctl", "kill", f"--signal={number.name}", self.unit], timeout=_SCOPE_PATIENCE
+                    ["systemctl", "kill", f"--signal={number.name}", self.unit], timeout=_CONTROL_PATIENCE
                 ).check()
             except ProgramError as error:  # The scope has ended, or systemd does not respond.
                 get_logger().debug("scope-not-signalled", unit=self.unit, reason=str(error))
@@ -158,6 +158,37 @@ def new_scope(name: str, *properties: str) -> Scope:
         return Scope()
     label = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:100]
     return Scope(f"zkdeployment-{label}-{uuid4().hex}.scope", properties)
+
+
+#: The units of the time spans that systemctl prints, in seconds; see systemd.time(7).
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3_600.0,
+    "d": 86_400.0,
+    "w": 604_800.0,
+    "month": 2_629_800.0,
+    "y": 31_557_600.0,
+}
+
+
+def stop_limit(service: str) -> float | None:
+    """Return the seconds after which systemd kills a service that it stops; ``None`` without such a service."""
+    if not BOOTED.is_dir():
+        return None
+    command = ["systemctl", "show", "--property=LoadState,TimeoutStopUSec", service]
+    try:
+        shown = process.run(command, timeout=_CONTROL_PATIENCE).check().stdout
+    except ProgramError:
+        return None
+    values = dict(re.findall(r"(?m)^(\w+)=(.*)$", shown))
+    if values.get("LoadState") != "loaded":
+        return None
+    span = values["TimeoutStopUSec"]
+    parts = re.findall(r"([0-9.]+)([a-z]+)", span)
+    return math.inf if span == "infinity" else sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _own_service() -> str | None:

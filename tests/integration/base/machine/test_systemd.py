@@ -4,7 +4,10 @@ import math
 import socket
 from pathlib import Path
 
-from zkdeployment.base.machine.systemd import SystemdNotifier
+import pytest
+
+from zkdeployment.base.machine import systemd
+from zkdeployment.base.machine.systemd import SystemdNotifier, stop_limit
 
 
 def test_messages_arrive_at_the_supervisors_socket(tmp_path: Path):
@@ -57,3 +60,26 @@ def test_the_pace_is_infinite_without_a_watchdog():
         assert notifier.pace == math.inf
         with notifier.uninterrupted():
             pass
+
+
+@pytest.mark.parametrize(
+    ("script", "limit"),
+    [
+        ("echo LoadState=loaded; echo TimeoutStopUSec=1min 30s", 90.0),
+        ("echo TimeoutStopUSec=1h 500ms; echo LoadState=loaded", 3600.5),
+        ("echo LoadState=loaded; echo TimeoutStopUSec=infinity", math.inf),
+        ("echo LoadState=not-found; echo TimeoutStopUSec=1min 30s", None),
+        ("exit 1", None),
+    ],
+)
+def test_the_limit_of_a_stop_is_known_for_services_that_systemd_has_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, limit: float | None
+):
+    program = tmp_path / "systemctl"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(systemd, "BOOTED", tmp_path / "missing")
+    assert stop_limit("some.service") is None
+    monkeypatch.setattr(systemd, "BOOTED", tmp_path)
+    assert stop_limit("some.service") == limit
