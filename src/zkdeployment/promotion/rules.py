@@ -128,8 +128,9 @@ def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:
 def rollback_strategy(strategy: Strategy, bad: Collection[str], waiting: Iterable[Fleet] = ()) -> Strategy:
     """Return the strategy of a rollback: first all ``bad`` fleets at once, then the usual groups.
 
-    The first group has no criteria, bake time and window: a fleet that cannot be reached delays no others. Fleets
-    that are ``waiting`` for the reset of their branches lower the numbers of fleets that their groups require.
+    The first group has no criteria, bake time and window, and its fleets need no verdict of a dry run: a fleet
+    without an answer delays no others. Fleets that are ``waiting`` for the reset of their branches lower the
+    numbers of fleets that their groups require.
     """
     missing = {fleet.name: fleet.facts for fleet in waiting}
     strategy = replace(strategy, groups=tuple(_without(group, missing) for group in strategy.groups))
@@ -500,9 +501,16 @@ def _report(
         return PhaseReport(now)
     answer = facts.dry_runs.get(fleet.name)
     if answer is None or answer.problem:
-        return None
+        return PhaseReport(now) if _leads_back_first(state, facts, fleet) else None
     refusal = f"its syncer would refuse {short(state.revision)}: {answer.refusal}"
     return PhaseReport(now, refusal if answer.refusal else None)
+
+
+def _leads_back_first(state: RolloutState, facts: PromotionFacts, fleet: Fleet) -> bool:
+    """Whether a fleet is in the first group of a rollback, in which only its own syncer judges the revision."""
+    strategy = state.rollout.strategy
+    first = rollback_group_name(replace(strategy, groups=strategy.groups[1:]))
+    return facts.rolls_back and fleet.name in state.rollout.members.get(first, ())
 
 
 def _refused_push(fleet: Fleet, reading: FleetFacts, facts: PromotionFacts) -> str:

@@ -488,6 +488,29 @@ class TestRollbacks:
         simulated.run(state, frozen)
         assert simulated.moved == [("us", 1), ("eu", 1), ("asia", 1)]
 
+    def test_a_bad_fleet_without_a_verdict_delays_neither_the_others_nor_itself(self):
+        simulated = fleets()
+        for name in ("us", "asia"):
+            simulated.fleets[name] = SimulatedFleet(1, 1)
+        simulated.fleets["us"].dry_run_problem = "the service is away"
+        state = simulated.run(simulated.roll_back(TWO, 2, bad=1))
+        assert simulated.moved == [("asia", 2), ("us", 2), ("eu", 2)]
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+    def test_a_fleet_of_a_usual_group_of_a_rollback_waits_for_its_verdict(self):
+        simulated = fleets()
+        simulated.fleets["us"] = SimulatedFleet(1, 1)
+        simulated.fleets["eu"].dry_run_problem = "the service is away"
+        state = simulated.run(simulated.roll_back(TWO, 2, bad=1))
+        assert (simulated.moved, state.ended) == ([("us", 2)], None)
+
+    def test_a_refusal_of_a_rollback_counts_also_for_a_bad_fleet(self):
+        simulated = fleets()
+        simulated.fleets["us"] = SimulatedFleet(1, 1, refusal="lint: unknown property")
+        state = simulated.run(simulated.roll_back(TWO, 2, bad=1))
+        assert state.errors == {"us": f"its syncer would refuse {'0' * 12}: lint: unknown property"}
+        assert ("us", 2) not in simulated.moved
+
 
 class TestDivergedFleetsInTheRollbackOfAPromotion:
     """The canary ``eu`` rolled back by itself, so its branch has diverged from the main branch."""
