@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
-from zkdeployment.agent.rules.availability import architecture
+from zkdeployment.agent.rules.availability import Offers, architecture
 from zkdeployment.agent.rules.estimated_update import EstimatedUpdate, estimated_update
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.text import counted, listing
@@ -170,7 +170,9 @@ def _kind(host: HostForecast, known: KnownHost, packages: PackageFindings | None
     system, inventory = cast("WantedSystem", host.system), known.inventory or Inventory()
     arch = architecture(inventory)
     offers = None if packages is None else packages.releases.get((system.release, arch))
-    if offers is None or not offers.packages:
+    if system.update == "none":
+        offers = Offers({}, {})
+    elif offers is None or not offers.packages:
         unknown = "no repository was read" if offers is None else "no repository has the release"
         return UpdateKind(system.path, system.release, None, unknown)
     update = estimated_update(system, inventory, host.kept, offers, arch, _due(known))

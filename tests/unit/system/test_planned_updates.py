@@ -102,6 +102,13 @@ def test_what_is_not_known_is_said_with_the_reason(packages, text):
     assert addition([host(1)], packages).lines[0] == f"/os/web to 2: 1 host: {text}"
 
 
+def test_a_reboot_without_an_update_needs_no_repository():
+    only = "update = 'none'\n    reboot = 'always'\n    generation = {}"
+    before, after = (TREE.format("1").replace("exclude = ['own']", only.format(number)) for number in (1, 2))
+    found = addition([host(1)], None, before=before, after=after)
+    assert found.lines[0] == "/os/web to 1: 1 host: no package changes, reboot"
+
+
 def test_a_plan_without_an_update_has_no_lines():
     found = addition([host(1)], after=TREE.format("1"))
     assert (found.lines, found.changes, found.value) == (

@@ -19,6 +19,7 @@ from zkdeployment.base.plan import (
     Undeploy,
     UpdateSystem,
 )
+from zkdeployment.base.system import RebootRule
 from zkdeployment.base.text import counted, listing
 
 if TYPE_CHECKING:
@@ -98,8 +99,15 @@ def _call(step: Step, controller: Assignment | None) -> str:
         case UpdateSystem():
             return f"updates packages{_lock(step, controller)}"
         case Reboot():
-            return f"reboots{' if needed' if step.is_conditional else ''}{_lock(step, controller)}"
+            call = reboot_text(step.system.reboot)
+            return f"{call}{_lock(step, controller)}" if call else ""
     return ""
+
+
+def reboot_text(rule: RebootRule) -> str:
+    """Return whether a host reboots after an update, as part of a sentence; empty for a host that does not."""
+    texts = {RebootRule.IF_NEEDED: "reboots if needed", RebootRule.ALWAYS: "reboots", RebootRule.NEVER: ""}
+    return texts[rule]
 
 
 def _lock(step: Undeploy | Deploy | UpdateSystem | Reboot, controller: Assignment | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.rules.plan_text import action, describe, sentence, unchanged_sentence
+from zkdeployment.agent.rules.plan_text import action, describe, reboot_text, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
 from zkdeployment.agent.rules.software import WantedSoftware
 from zkdeployment.base.act import Maintenance, describe_maintenance
@@ -16,6 +16,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.base.publication import LeftService, Published, Targets
+from zkdeployment.base.system import RebootRule
 from zkdeployment.base.values import dataclass
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
 from zkdeployment.fleet.places import FleetPlaces
@@ -74,8 +75,9 @@ class HostForecast:
 
     ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease of a
     host that can be leased, as text. ``system`` is the operating system that the host would update to, ``None`` if
-    that does not change. ``lock`` is the lock of that update: the path of the system node, or the role with a
-    controller. ``kept`` are the packages that the update keeps.
+    that does not change; a host that would only reboot updates none of its packages. ``lock`` is the lock of that
+    update: the path of the system node, or the role with a controller. ``kept`` are the packages that the update
+    keeps.
     """
 
     identity: Identity
@@ -97,10 +99,14 @@ class HostForecast:
     def lines(self) -> tuple[tuple[str, str], ...]:
         """The steps as sentences, each with its script and its lock; hosts with equal lines do the same."""
         steps = tuple((sentence(step), action(step, self.plan.controller)) for step in self.plan.steps)
-        if self.system is None:
+        system = self.system
+        if system is None:
             return steps
-        update = f"update the operating system to release {self.system.release} of {self.system.path}"
-        return ((update, f"updates packages under the lock of {self.lock}"), *steps)
+        reboots, lock = reboot_text(system.reboot), f"under the lock of {self.lock}"
+        if system.update == "none":
+            return ((f"reboot for {system.path}", f"{reboots} {lock}"), *steps)
+        update = f"update the operating system to release {system.release} of {system.path}"
+        return ((update, f"updates packages{' and ' if reboots else ''}{reboots} {lock}"), *steps)
 
     def to_json(self) -> dict[str, Value]:
         """Return the JSON form, as ``-o json`` prints it."""
@@ -169,8 +175,11 @@ class Forecast:
         tree = ", ".join(f"{len(paths)} {kind}" for paths, kind in nodes if paths)
         counts = [(len(self.with_outlook(outlook)), label) for outlook, label in _LABELS.items()]
         hosts = ", ".join(f"{number} {label}" for number, label in counts if number)
-        updating = sum(host.system is not None for host in self.hosts)
-        hosts += f", {updating} of them {'updates' if updating == 1 else 'update'} the system" if updating else ""
+        systems = [host.system for host in self.hosts if host.system is not None]
+        rebooting = sum(system.update == "none" for system in systems)
+        if updating := len(systems) - rebooting:
+            hosts += f", {updating} of them {'updates' if updating == 1 else 'update'} the system"
+        hosts += f", {rebooting} of them only {'reboots' if rebooting == 1 else 'reboot'}" if rebooting else ""
         strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
         if changed := len(list(self.documents.describe())):
             strategy += f"; documents: {changed} changed"
@@ -307,7 +316,7 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
         lasting=future.lasting,
     )
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
-    system = _system_update(identity, wanted.system, future.before)
+    system = _system_change(identity, wanted.system, future.before)
     if system is not None or not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
     planned = HostForecast(identity, outlook, steps, absent=absent, system=system)
@@ -318,12 +327,19 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
     return replace(planned, lock=lock, kept=kept)
 
 
-def _system_update(identity: Identity, wanted: WantedSystem | None, before: Targets) -> WantedSystem | None:
-    """Return the operating system that a host would update to; ``None`` if it wanted the same before."""
+def _system_change(identity: Identity, wanted: WantedSystem | None, before: Targets) -> WantedSystem | None:
+    """Return the operating system that a host would update to; ``None`` if it wanted the same before.
+
+    A host whose system node did not permit the reboot after its last update, and does now, would only reboot.
+    """
     if wanted is None:
         return None
     had = next((entry.system for entry in unchecked_systems(identity, before)), None)
-    return wanted if wanted.is_update_after(had) else None
+    reboots = wanted.reboot is not RebootRule.NEVER
+    if wanted.is_update_after(had):
+        return wanted if reboots or wanted.update != "none" else None
+    is_due = had is not None and had.reboot is RebootRule.NEVER and had.update != "none"
+    return replace(wanted, update="none") if reboots and is_due else None
 
 
 def _with_changed_properties(host: HostForecast, changed: Collection[str]) -> HostForecast:

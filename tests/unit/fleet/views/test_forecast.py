@@ -307,17 +307,49 @@ def test_hosts_whose_operating_system_changes_are_counted_and_named():
     assert outlooks(same) == {"h1": Outlook.REPEATS}
     assert "system" not in same.hosts[0].to_json()
     assert look(nodes(reboot="always"), targets_before=before).hosts[0].system is None
+    assert look(nodes(update="none", reboot="never"), targets_before=before).hosts[0].system is None
     for change in ({"release": "2"}, {"generation": 2}, {"update": "security"}, {"exclude": ["bar"]}):
         seen = look(nodes(**change), targets_before=before)
         assert outlooks(seen) == {"h1": Outlook.CHANGES}
         assert seen.hosts[0].lines[0] == (
             f"update the operating system to release {change.get('release', '1')} of /os",
-            "updates packages under the lock of /os",
+            "updates packages and reboots if needed under the lock of /os",
         )
         assert seen.hosts[0].to_json()["system"]["path"] == "/os"
         assert "hosts: 1 change, 1 of them updates the system;" in seen.summary
     assert look(nodes(), targets_before={}).hosts[0].system is not None
     assert look(NODES, targets_before=before).hosts[0].system is None
+
+
+@pytest.mark.parametrize(
+    ("had", "wanted", "line"),
+    [
+        (
+            {"update": "none"},
+            {"update": "none", "generation": 2, "reboot": "always"},
+            "reboots under the lock of /os",
+        ),
+        ({"reboot": "never"}, {"reboot": "if needed"}, "reboots if needed under the lock of /os"),
+        ({"reboot": "never"}, {"reboot": "never", "release": "2"}, "updates packages under the lock of /os"),
+        ({"reboot": "never", "update": "none"}, {"update": "none"}, None),
+    ],
+)
+def test_hosts_that_only_reboot_are_named_as_such(had, wanted, line):
+    def nodes(properties):
+        return changed("/os", type="system", **{"release": "1", **properties}) | {
+            "/os/deploy": {},
+            "/os/deploy/web": {},
+        }
+
+    before, _ = compile_targets(Tree(nodes(had)))
+    seen = look(nodes(wanted), revision="r2", targets_before=before)
+    (host,) = seen.hosts
+    if line is None:
+        assert (host.outlook, host.system) == (Outlook.REPEATS, None)
+        return
+    assert (host.outlook, host.lines[0][1]) == (Outlook.CHANGES, line)
+    assert ("1 of them only reboots" in seen.summary) is line.startswith("reboots")
+    assert (host.lines[0][0] == "reboot for /os") is line.startswith("reboots")
 
 
 def test_the_target_of_a_system_node_without_a_known_host_is_unknown():
