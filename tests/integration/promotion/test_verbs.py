@@ -1,13 +1,15 @@
 """``zkdeployment fleets`` and ``promote``, with a real ZooKeeper, a real git repository and a real HTTP server."""
 
 import json
+import shutil
 
 import pytest
 
-from support.fleets.staged import staged_fleets
+from support.fleets.staged import StagedFleet, staged_fleets
 from zkdeployment.config import settings
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
+from zkdeployment.promotion.acts import open_main
 from zkdeployment.promotion.records import FleetState
 
 CANARY = {
@@ -206,6 +208,39 @@ def test_all_fleets_are_stopped_also_while_the_git_server_is_away(run, fleets):
     assert (code, sorted(out.splitlines())) == (0, ["eu-1: stopped", "us-1: stopped", "us-2: stopped"])
     assert "there is no git repository at" in err
     assert "; the fleets are those that the promoter recorded last" in err
+
+
+def test_all_known_fleets_are_stopped_before_the_git_server_is_read(run, fleets, monkeypatch):
+    fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.records.standings, "the promoter knows the fleets")
+    fleets.fleets["asia-1"] = StagedFleet()
+    shutil.copy(fleets.tokens / "us-1", fleets.tokens / "asia-1")
+    fleets.push(CANARY, REST)
+    performed = []
+
+    def read_main(*arguments):
+        performed.append([name for name, _, _ in fleets.performed])
+        return open_main(*arguments)
+
+    monkeypatch.setattr("zkdeployment.promotion.verbs.fleets.open_main", read_main)
+    for verb, done in (("stop", "stopped"), ("hold", "held"), ("resume", "resumed")):
+        fleets.performed.clear()
+        code, out, _ = run("fleets", verb, "--reason", "why")
+        lines = out.splitlines()
+        assert (code, sorted(lines[:3]), lines[3:]) == (
+            0,
+            [f"{name}: {done}" for name in ("eu-1", "us-1", "us-2")],
+            [f"asia-1: {done}"],
+        )
+    assert performed == [["eu-1", "us-1", "us-2"]] * 3
+
+
+def test_without_any_known_fleet_the_verb_has_failed(run, fleets):
+    fleets.repository.bare.rename(fleets.repository.bare.with_name("away.git"))
+    code, out, err = run("fleets", "stop")
+    assert (code != 0, out) == (True, "")
+    assert "there is no git repository at" in err
 
 
 def test_a_rollback_goes_first_to_the_bad_fleets(run, fleets):

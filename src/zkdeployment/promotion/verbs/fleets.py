@@ -26,10 +26,15 @@ from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from zkdeployment.promotion.settings import PromoteSettings
     from zkdeployment.zookeeper.servers import Servers
 
 _NOT_CONVERGED = 4
+
+#: The name of a fleet, and the address of its service.
+FleetAddress = tuple[str, str]
 
 _COLOURS = {
     FleetState.CONVERGED: "green",
@@ -146,36 +151,47 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
                 "operator-token-directory: not specified in [promote]; expected a directory with a file for each"
                 " fleet: USER:KEY of a user with the role operator, and the host of the service"
             )
-        services = _services(settings, connection)
-        failed = 0
-        client = ServiceClient(tokens, settings.ca)
-        for outcome in act_everywhere(client, services, act, reason or NO_REASON, latest=latest):
-            failed += bool(outcome.problem)
-            echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
+        client, asked, failed = ServiceClient(tokens, settings.ca), set[FleetAddress](), set[str]()
+        for found in _addresses(settings, connection):
+            new = dict(each for each in found if each not in asked)
+            asked |= new.items()
+            for outcome in act_everywhere(client, new, act, reason or NO_REASON, latest=latest):
+                failed |= {outcome.fleet} if outcome.problem else set()
+                echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
         if failed:
-            echo(f"{counted(failed, 'fleet')} of {len(services)} not {done}", err=True)
+            number = len({fleet for fleet, _ in asked})
+            echo(f"{counted(len(failed), 'fleet')} of {number} not {done}", err=True)
             raise click.exceptions.Exit(1)
 
     return verb
 
 
-def _services(settings: PromoteSettings, connection: Servers) -> dict[str, str]:
-    """Return the addresses of the services by fleet: those of main, else those that the promoter recorded.
+def _addresses(settings: PromoteSettings, connection: Servers) -> Iterator[Collection[FleetAddress]]:
+    """Yield the fleets with the addresses of their services: those that the promoter recorded, then those of main.
 
-    Each key is sent only to its own host, so that neither of them can lead a key elsewhere.
+    The act on the first ones does not wait for the git server. Each key is sent only to its own host, so that
+    neither of them can lead a key elsewhere. Raises what reading main raises if the promoter recorded no fleets.
     """
+    recorded: Collection[FleetAddress] = ()
+    try:
+        recorded = [(fleet.name, fleet.service) for fleet in _read(connection)[1].fleets]
+    except ZkdeploymentError as error:
+        echo(f"{error}; the fleets are only those of the main branch", err=True)
+    yield recorded
     try:
         with open_main(settings) as main:
-            return {fleet.name: fleet.service for fleet in main.fleets().fleets}
+            of_main = [(fleet.name, fleet.service) for fleet in main.fleets().fleets]
     except ZkdeploymentError as error:
+        if not recorded:
+            raise
         echo(f"{error}; the fleets are those that the promoter recorded last", err=True)
-        _, status = _read(connection)
-        return {fleet.name: fleet.service for fleet in status.fleets}
+    else:
+        yield of_main
 
 
-_COMMON = """The fleets are those of the main branch, which is read with your own rights for the repository; if
-that fails, they are those that the promoter recorded. The keys are in operator-token-directory of [promote]. A
-line for each fleet has the outcome. The exit code is 1 if one of them did not answer or refused.
+_COMMON = """The fleets are those that the promoter recorded, and then those that only the main branch has, which
+is read with your own rights for the repository. The keys are in operator-token-directory of [promote]. A line for
+each fleet has the outcome. The exit code is 1 if one of them did not answer or refused.
 
 \b
 Example:
