@@ -102,9 +102,9 @@ class RebootFacts:
 
     ``boot_id`` is that of the kernel; ``booted`` is when the host booted, in seconds since the epoch.
     ``kernel`` is the release of the running kernel as ``uname -r`` prints it, ``installed_kernel`` that of the
-    newest installed one, ``None`` without kernels. ``changed`` are the names of the packages that were installed
-    after the boot, ``None`` if unknown. ``reported`` are the packages that ``needs-restarting`` names, ``None``
-    without that program.
+    newest installed one of its package, ``None`` if no package contains it. ``changed`` are the names of the
+    packages that were installed after the boot, ``None`` if unknown. ``reported`` are the packages that
+    ``needs-restarting`` names, ``None`` without that program.
     """
 
     boot_id: str

@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.rules.rebooting import newest_kernel
+from zkdeployment.agent.rules.rebooting import newest_of_running
 from zkdeployment.base.errors import HostFilesError, ProgramError, RebootError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
@@ -88,12 +88,12 @@ class SystemFiles:
 
         With ``asks_dnf``, dnf's own program is asked, too, which takes as long as a start of dnf.
         """
-        booted = self.booted()
+        booted, kernel = self.booted(), self._read(_KERNEL)
         return RebootFacts(
             boot_id=self.boot_id(),
             booted=booted,
-            kernel=self._read(_KERNEL),
-            installed_kernel=newest_kernel(packages.installed()),
+            kernel=kernel,
+            installed_kernel=newest_of_running(packages.installed(), kernel),
             changed=packages.installed_since(booted),
             reported=self._reported() if asks_dnf else None,
         )

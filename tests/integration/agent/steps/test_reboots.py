@@ -165,14 +165,14 @@ def test_an_update_ends_the_records_of_versions_from_before_it(fleet):
 
 def test_a_host_reports_its_kernel_and_a_due_reboot_before_its_first_update(fleet, session):
     machine = Machine(fleet, "h1", reboots="no")
-    (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14-1.x86_64\n")
-    machine.host.packages.put(make_package("kernel-core", "5.14.2"))
+    (machine.host.root / "proc/sys/kernel/osrelease").write_text("5.14.1-1.noarch\n")
+    machine.host.packages.put(*(make_package("kernel-core", version) for version in ("5.14.1", "5.14.2")))
     machine.host.packages.recent = {"kernel-core"}
     with machine.host.agent():
         wait_until(lambda: any(known.system for known in read_inventories(session)), "the report")
     (known,) = read_inventories(session)
     assert known.system is not None
-    assert (known.system.release, known.system.advisories, known.system.kernel) == (None, None, "5.14-1.x86_64")
+    assert (known.system.release, known.system.advisories, known.system.kernel) == (None, None, "5.14.1-1.noarch")
     assert known.system.installed_kernel == "5.14.2-1.noarch"
     assert known.system.reasons == ("kernel-core",)
     assert known.system.due is not None

@@ -3,7 +3,7 @@
 import pytest
 
 from support.builders import make_package
-from zkdeployment.agent.rules.rebooting import newest_kernel, reboot_reasons
+from zkdeployment.agent.rules.rebooting import newest_kernel, newest_of_running, reboot_reasons
 from zkdeployment.base.system import RebootFacts
 
 
@@ -18,6 +18,7 @@ from zkdeployment.base.system import RebootFacts
         (None, ["glibc"], ("glibc",)),
         (None, None, ()),
         (["openssl-libs", "compat-openssl11", "gnutls"], None, ("compat-openssl11", "gnutls", "openssl-libs")),
+        (["kernel-uek", "kernel-64k-core", "kernel-headers"], None, ("kernel-64k-core", "kernel-uek")),
         ([], [], ()),
     ],
 )
@@ -35,3 +36,23 @@ def test_the_newest_kernel_is_named_as_uname_names_it():
     )
     assert newest_kernel({"kernel-core": (new, old)}) == f"5.14.0-427.{new.arch}"
     assert newest_kernel({"bash": (make_package("bash", "5.1"),)}) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "running", "expected"),
+    [
+        (["kernel-core"], "5-1.noarch", "5-2.noarch"),
+        (["kernel-core"], "5-2.noarch", "5-2.noarch"),
+        (["kernel-uek"], "5-1.noarch", "5-2.noarch"),
+        (["kernel-core", "kernel-rt-core"], "5-1.noarch+rt", "5-2.noarch+rt"),
+        (["kernel-core", "kernel-64k-core"], "5-2.noarch+64k", "5-2.noarch+64k"),
+        (["kernel-rt-core"], "5-1.noarch", "5-2.noarch"),
+        (["kernel-core"], "5-1.noarch+rt", None),
+        (["kernel-core"], "6.1-own", None),
+        ([], "5-1.noarch", None),
+    ],
+)
+def test_a_running_kernel_is_compared_with_those_of_its_package_only(names, running, expected):
+    installed = {name: tuple(make_package(name, "5", release=each) for each in "12") for name in names}
+    installed |= {name: (make_package(name, "7"),) for name in ("kernel", "kernel-core") if name not in names}
+    assert newest_of_running(installed, running) == expected
