@@ -409,8 +409,8 @@ class RunDirectory:
 
     ``identity`` is that with which the last agent started, ``lease`` the last lease that this host began to
     follow, ``lacking`` what the host lacks of its version, by the group that is stopped, ``attempt`` the
-    deployment that has begun to change the host. The lease is below ``root``, if that is given: like the keys of
-    the tenant, it outlives a boot.
+    deployment that has begun to change the host. The lease and the attempt are below ``root``, if that is given:
+    they outlive a boot, like the keys of the tenant.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
@@ -423,7 +423,7 @@ class RunDirectory:
         lasting = path if root is None else lasting_directory(root)
         self.lease = JsonFile(lasting / LEASE, LeaseRecord.if_valid, LeaseRecord.to_json)
         self.lacking = JsonFile(path / "lacking", lacking_from_json, _lacking_to_json)
-        self.attempt = JsonFile(path / "attempt", DeploymentAttempt.from_json, DeploymentAttempt.to_json)
+        self.attempt = JsonFile(lasting / "attempt", DeploymentAttempt.from_json, DeploymentAttempt.to_json)
 
     @contextlib.contextmanager
     def locked(self, root: Path | None = None) -> Iterator[None]:

@@ -1,7 +1,8 @@
-"""The duration of a deployment in the history, across restarts of the agent: real files, agents and ZooKeeper."""
+"""The duration of a deployment in the history, across restarts of the agent and of the host, with real files."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 TREE = "/kept\n  /app : foo\n    version = '1.0'\n    /deploy\n      /h1\n"
 
 
+@pytest.mark.parametrize("boots", [False, True])
 def test_the_history_counts_the_time_under_an_agent_that_was_killed(
-    fleet: Fleet, publishing: Publishing, zookeeper: str
+    fleet: Fleet, publishing: Publishing, zookeeper: str, boots: bool
 ) -> None:
     host = fleet.host("h1")
     put_script(host.root, "foo")
@@ -33,7 +35,9 @@ def test_the_history_counts_the_time_under_an_agent_that_was_killed(
     publishing.sync()
     with host.process(failpoints="before:record=kill") as killed:
         killed.wait(60)
-    file = RunDirectory(host.run).attempt
+    if boots:
+        shutil.rmtree(host.run)
+    file = RunDirectory(host.run, host.root).attempt
     attempt = file.load()
     assert attempt is not None
     file.save(replace(attempt, begun=attempt.begun - 3600))
