@@ -69,7 +69,7 @@ class Publishing:
     def syncer(self, name: str = "syncer", reach: Callable[[str], None] = lambda _place: None) -> Iterator[Syncer]:
         """Yield a syncer with a mirror and a session of its own; ``reach`` is called at its failpoints."""
         signer = None if self.key is None else PublishKey(self.key)
-        with Session(self.zookeeper, session_timeout=6) as session:
+        with Session(self.zookeeper, session_timeout=20) as session:
             store = ZooKeeperPublications(session, identity=name, signer=signer, reach=reach)
             repositories = self.host_repositories
             yield Syncer(
@@ -109,7 +109,7 @@ class Publishing:
                 if len(commits) > after:
                     raise InterruptedSyncError
 
-        with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=6) as session:
+        with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=20) as session:
             patch.setattr(builder, "OPERATIONS_LIMIT", 5)
             store = ZooKeeperPublications(session, identity="interrupted", reach=reach)
             keeper = section_keeper(store, self.directory / "syncer" / ".tree.accepted")

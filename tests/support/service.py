@@ -176,8 +176,8 @@ def running_service(
     ZooKeeper.
     """
     settings = settings or ServerSettings()
-    feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=call_timeout))
-    with ExitStack() as stack, Session(zookeeper, session_timeout=6.0, call_timeout=call_timeout) as session:
+    feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=20.0, call_timeout=call_timeout))
+    with ExitStack() as stack, Session(zookeeper, session_timeout=20.0, call_timeout=call_timeout) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
             repositories = syncer_repositories(repository.require(SyncSettings))

@@ -203,7 +203,7 @@ class StagedFleets:
         """Yield a promoter with a session of its own."""
         self.promoters += 1
         clock, defects = SystemClock(), list[str]()
-        with Session(self.connection, session_timeout=6) as session:
+        with Session(self.connection, session_timeout=20) as session:
             control = Control(clock)
             mirror = self.tokens.parent / directory
             adapters = LeaderAdapters(

@@ -56,7 +56,7 @@ class WrittenFleet:
     def __init__(self, zookeeper: str) -> None:
         self._client = KazooClient(hosts=zookeeper)
         self._client.start(timeout=UNLIMITED)
-        self._session = Session(zookeeper, session_timeout=6.0)
+        self._session = Session(zookeeper, session_timeout=20.0)
         self._session.open()
         self._lead = FencedLead(self._session, MemberKind.HOST, identity="coordinator on adm1")
         self._rollouts = ZooKeeperRollouts(self._session, self._lead, lambda: None)
