@@ -221,9 +221,10 @@ class TestWork:
 
 def _knows_a_change(feed: ZooKeeperFeed) -> bool:
     try:
-        return feed.snapshot().reading.of(CHECKS_PART) is not None
+        known = feed.snapshot().reading.of(CHECKS_PART)
     except UnreachableError:  # before the first reading
         return False
+    return known is not None and bool(known.changes)  # the node is made without a change
 
 
 class TestEvents:
