@@ -27,7 +27,7 @@ from zkdeployment.agent.rules.software import (
     remove_software,
     software_of,
 )
-from zkdeployment.agent.rules.system import SystemNeed, system_steps
+from zkdeployment.agent.rules.system import SystemNeed, originals_after, system_steps
 from zkdeployment.agent.rules.undeploying import (
     EndingDeployments,
     end_deployments,
@@ -122,8 +122,8 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
 
 def _originals_after(steps: Iterable[Step], originals: Mapping[str, str]) -> Mapping[str, str]:
     """Return the recorded versions of the system's own packages that count after these steps."""
-    outdated = {name for step in steps if isinstance(step, UpdateSystem) for name in step.outdated}
-    return {name: version for name, version in originals.items() if name not in outdated}
+    update = next((step for step in steps if isinstance(step, UpdateSystem)), None)
+    return originals if update is None else originals_after(update.system, originals)
 
 
 def _plan(

@@ -16,7 +16,7 @@ from zkdeployment.base.system import HostSystem, RebootRule, SystemChange, Wante
 from zkdeployment.base.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.base.system import RebootFacts
 
@@ -44,6 +44,12 @@ def names_in_scope(system: WantedSystem | SystemChange, names: Collection[str]) 
     named = sorted(names) if isinstance(system.update, str) else matching_names(system.update, names)
     excluded = set(matching_names(system.exclude, names))
     return [name for name in named if name not in excluded]
+
+
+def originals_after(system: WantedSystem, originals: Mapping[str, str]) -> dict[str, str]:
+    """Return those recorded versions of the system's own packages that count after an update of the system."""
+    outdated = set(names_in_scope(system, originals))
+    return {name: version for name, version in originals.items() if name not in outdated}
 
 
 def system_steps(

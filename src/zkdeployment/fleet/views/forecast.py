@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.rules.plan_text import action, describe, reboot_text, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
 from zkdeployment.agent.rules.software import WantedSoftware
+from zkdeployment.agent.rules.system import originals_after
 from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import HostFilesError, LinkError, NotFoundError, TreeError
 from zkdeployment.base.features import installed
@@ -307,6 +308,9 @@ def _plan(
 
 def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, absent: bool) -> HostForecast:
     wanted = wanted_for(identity, future.targets)
+    system = _system_change(identity, wanted.system, future.before)
+    if system is not None:
+        inventory = replace(inventory, originals=originals_after(system, inventory.originals))
     steps = plan(
         wanted.assignments,
         inventory,
@@ -316,7 +320,6 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
         lasting=future.lasting,
     )
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
-    system = _system_change(identity, wanted.system, future.before)
     if system is not None or not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES
     planned = HostForecast(identity, outlook, steps, absent=absent, system=system)

@@ -321,6 +321,17 @@ def test_hosts_whose_operating_system_changes_are_counted_and_named():
     assert look(NODES, targets_before=before).hosts[0].system is None
 
 
+def test_a_package_that_an_update_covers_does_not_get_its_former_version_back():
+    packages = {**DEPLOYED.packages, "fix": (make_package("fix", "2"),)}
+    have = replace(DEPLOYED, packages=packages, originals={"fix": "0:1-1"})
+    deployed = {"/os/deploy": {}, "/os/deploy/web": {}}
+    for exclude, put_back in ([], []), (["fix"], [("fix",)]):
+        nodes = changed("/os", type="system", release="2", exclude=exclude) | deployed
+        (seen,) = look(nodes, known_hosts=[known(1, have)], targets_before={}).hosts
+        changes = [step for step in seen.plan.steps if isinstance(step, ChangePackages)]
+        assert [step.put_back for step in changes] == put_back
+
+
 @pytest.mark.parametrize(
     ("had", "wanted", "line"),
     [
