@@ -239,9 +239,9 @@ def test_the_repositories_of_a_release_are_read_once_for_all_its_hosts(
     assert (place, findings.checked) == ((NEW, ""), 2)
     assert {name: [one.version for one in found] for name, found in offers.packages.items()} == {
         "bash": ["5.2"],
-        "tool": ["1.1"],
+        "tool": ["1.0.5", "1.1"],
     }
-    assert offers.security == {"tool": (make_package("tool", "1.1"),)}
+    assert offers.security == {"tool": (make_package("tool", "1.0.5"),)}
 
 
 def test_services_are_checked_against_the_release_of_their_hosts(system_repositories: DnfHostRepositories):

@@ -143,6 +143,19 @@ class Nagios:
         return {service["service_description"]: service for service in matches}
 
 
+def status_text(server: NagiosServer) -> str:
+    """Return the text of the status file, which is missing for a moment while Nagios starts again."""
+    texts: list[str] = []
+
+    def is_read() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            texts.append(server.status_file.read_text())
+        return bool(texts)
+
+    wait_until(is_read, "the status file")
+    return texts[0]
+
+
 def make_details(name: str, host: str, command: str, *arguments: str, **more: Any) -> dict[str, Any]:
     """Return the details of a check of ``/NAME`` on a host."""
     return {

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.checks.nagios import BridgedNagios, make_details
+from support.checks.nagios import BridgedNagios, make_details, status_text
 from support.waiting import wait_until
 from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.machine.clock import SystemClock
@@ -70,7 +70,7 @@ def test_checks_follow_a_service_from_its_deployment_to_its_removal(nagios):
         nagios.service.turn()
         nagios.wait_state(check, "deprovisioned")
         assert [*nagios.files()] == []
-        wait_until(lambda: check not in nagios.server.status_file.read_text(), "Nagios has no such check")
+        wait_until(lambda: check not in status_text(nagios.server), "Nagios has no such check")
 
 
 def test_the_answer_to_an_impossible_check_has_the_reason_and_all_other_checks_stay(nagios):
@@ -182,7 +182,7 @@ def test_a_bridge_that_was_killed_before_the_reload_ends_at_the_same_files(nagio
         assert nagios.service.state(second).value == "active"
         files = nagios.files()
         assert sorted(files) == [f"check-{second}.cfg", f"check-{second}.sh", "host-h2.example.com.cfg"]
-        wait_until(lambda: second in nagios.server.status_file.read_text(), "Nagios was reloaded")
+        wait_until(lambda: second in status_text(nagios.server), "Nagios was reloaded")
         nagios.rollouts().synchronize()
         assert nagios.files() == files
 
@@ -223,7 +223,7 @@ def test_a_directory_from_a_backup_is_corrected_and_its_results_do_not_count(nag
         shutil.rmtree(nagios.server.objects)
         shutil.copytree(tmp_path / "backup", nagios.server.objects)
         nagios.program.reload()
-        wait_until(lambda: "from the backup" in nagios.server.status_file.read_text(), "the old check ran")
+        wait_until(lambda: "from the backup" in status_text(nagios.server), "the old check ran")
         with nagios.bridge():
             assert nagios.wait_result(check, "ok") == "OK: deployed"
         assert nagios.service.all_results == {"OK: deployed"}
@@ -318,9 +318,7 @@ def test_hostile_values_reach_the_plugin_unchanged(nagios):
         nagios.rollouts().synchronize()
         assert {nagios.service.state(instance).value for instance in (check, *named)} == {"active"}
         wait_until(lambda: seen.exists() and seen.read_bytes().count(b"\0") == len(values), "the plugin ran")
-        wait_until(
-            lambda: all(instance in nagios.server.status_file.read_text() for instance in named), "all are there"
-        )
+        wait_until(lambda: all(instance in status_text(nagios.server) for instance in named), "all are there")
     assert seen.read_bytes().decode().split("\0")[:-1] == values
     assert not (nagios.directory / "touched").exists()
 
@@ -331,12 +329,10 @@ def test_hosts_in_a_deployment_step_have_a_downtime(nagios):
         nagios.wait_state(check, "active")
         nagios.service.working |= {"h1", "h2"}
         wait_until(
-            lambda: re.search(
-                r"servicedowntime \{\n\s*host_name=h1.example.com\n", nagios.server.status_file.read_text()
-            ),
+            lambda: re.search(r"servicedowntime \{\n\s*host_name=h1.example.com\n", status_text(nagios.server)),
             "there is a downtime",
         )
-        assert "host_name=h2" not in nagios.server.status_file.read_text()
+        assert "host_name=h2" not in status_text(nagios.server)
 
 
 def test_the_results_of_a_nagios_that_has_ended_are_not_reported_as_true(nagios):
