@@ -80,7 +80,7 @@ def _verdict(
         halted = FleetState.STOPPED if state is ClusterState.STOPPED else FleetState.HELD
         return halted, fleet.changed if began is None else began, by, problem or status.summary
     if status.missed:  # hosts failed within the criteria of their groups, and no host starts any more
-        return FleetState.STOPPED, fleet.changed, "", status.rollout or status.summary
+        return FleetState.STOPPED, None, "", status.rollout or status.summary
     if status.refusal is not None:
         problem = f"the syncer refuses {short(status.refusal.revision)}: {'; '.join(status.refusal.problems)}"
         return FleetState.REFUSED, status.refusal.time, "", problem

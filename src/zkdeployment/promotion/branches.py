@@ -64,9 +64,11 @@ _LINE = re.compile(r"(?P<flag>[ +\-*!=])\t[^\t]*:refs/heads/(?P<branch>[^\t]+)\t
 #: What git prints if another push changed a branch first, or if the server cannot accept any push at present.
 _RACED = re.compile(
     r"\[rejected\]|stale info|fetch first|non-fast-forward|cannot lock|failed to update ref|incorrect old value"
-    r"|unpacker error|unable to (create temporary object directory|migrate objects)|Internal Server Error"
-    r"|failed to report status"
+    r"|unable to (create temporary object directory|migrate objects)|Internal Server Error|failed to report status"
 )
+
+#: The words of a server that cannot write to its disk; the result of the branch is only an unpacker error.
+_FULL = re.compile("No space left|quota exceeded|Read-only file system|Input/output error", re.IGNORECASE)
 _REMOTE = "remote:"
 
 
@@ -298,13 +300,13 @@ def _results(answer: GitOutput) -> Iterable[tuple[str, MoveResult]]:
         if (match := _LINE.fullmatch(line)) is None:
             continue
         branch, summary = match["branch"], match["summary"]
+        words = _words(answer.messages, branch)
         if match["flag"] != "!":
             yield branch, MoveResult(MoveOutcome.MOVED)
-        elif _RACED.search(summary):
-            yield branch, MoveResult(MoveOutcome.RACED, _words(answer.messages, branch) or sanitize(summary))
+        elif _RACED.search(summary) or _FULL.search(words):
+            yield branch, MoveResult(MoveOutcome.RACED, words or sanitize(summary))
         else:
-            words = _words(answer.messages, branch) or sanitize(summary.partition("] ")[2])
-            yield branch, MoveResult(MoveOutcome.REFUSED, words)
+            yield branch, MoveResult(MoveOutcome.REFUSED, words or sanitize(summary.partition("] ")[2]))
 
 
 def _words(messages: str, branch: str) -> str:

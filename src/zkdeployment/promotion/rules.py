@@ -7,6 +7,7 @@ at the revision and its branch really has the revision.
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -200,22 +201,23 @@ class FleetFacts:
         converged = self.report is not None and self.report.state is FleetState.CONVERGED
         return converged and self.runs and self.has and self.follows and not self.diverged
 
-    def failure(self, fleet: str, begun: float) -> str:
+    def failure(self, fleet: str, resumed: float) -> str:
         """Return why the ``fleet`` failed to reach the revision; empty if it may still reach it.
 
-        A fleet that was stopped before it published the revision, or whose stop or refusal is older than this
-        attempt, which began at ``begun``, has not failed: it waits for its operators.
+        A fleet that was stopped before it published the revision, or before an operator ``resumed`` the promotion,
+        has not failed: it waits for its operators.
         """
         if self.diverged:
             return (
                 f"its branch has diverged from the main branch at {short(self.tip.commit)}; bring the change into"
                 f" the main branch, then run 'zkdeployment promote reset {fleet}'"
             )
-        if self.report is None or (self.report.since is not None and self.report.since < begun):
+        if self.report is None:
             return ""
         if self.refuses:
             return _because("its syncer refuses the revision", self.report.problem)
-        if self.report.state is FleetState.STOPPED and self.runs:
+        is_known = self.report.since is not None and self.report.since < resumed
+        if self.report.state is FleetState.STOPPED and self.runs and not is_known:
             by = f" by {self.report.by}" if self.report.by else ""
             return _because(f"the fleet was stopped{by}", self.report.problem)
         return ""
@@ -469,7 +471,7 @@ def rollout_facts(
         failing=frozenset(
             name
             for name, (_, reading) in members.items()
-            if name in proven and (reading.failure(name, state.begun) or not reading.has)
+            if name in proven and (reading.failure(name, _resumed(state)) or not reading.has)
         ),
         reports={
             (phase, name): report
@@ -493,17 +495,24 @@ def _report(
 ) -> PhaseReport | None:
     """Return the report of a fleet on a phase; ``None`` while its outcome is open."""
     if phase is Phase.DEPLOY:
-        error = reading.failure(fleet.name, state.begun) or _refused_push(fleet, reading, facts)
+        error = reading.failure(fleet.name, _resumed(state)) or _refused_push(fleet, reading, facts)
         return PhaseReport(now, error) if error else PhaseReport(now) if reading.has_converged else None
     if reading.diverged:
-        return PhaseReport(now, reading.failure(fleet.name, state.begun))
+        return PhaseReport(now, reading.failure(fleet.name, _resumed(state)))
     if reading.has:
         return PhaseReport(now)
     answer = facts.dry_runs.get(fleet.name)
-    if answer is None or answer.problem:
+    if answer is None:
+        return None
+    if answer.problem:
         return PhaseReport(now) if _leads_back_first(state, facts, fleet) else None
     refusal = f"its syncer would refuse {short(state.revision)}: {answer.refusal}"
     return PhaseReport(now, refusal if answer.refusal else None)
+
+
+def _resumed(state: RolloutState) -> float:
+    """Return when an operator resumed a promotion that had failed; minus infinity for its first attempt."""
+    return state.begun if state.attempt > 1 else -math.inf
 
 
 def _leads_back_first(state: RolloutState, facts: PromotionFacts, fleet: Fleet) -> bool:

@@ -320,25 +320,32 @@ class TestWhatServicesAndBranchesMean:
         state = simulated.run(state)
         assert (state.errors, state.ended) == ({}, None)
 
+    def test_a_stop_from_before_a_second_attempt_is_waited_for(self):
+        simulated = fleets()
+        fleet = simulated.fleets["eu"] = SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1)
+        state = simulated.run(replace(simulated.start(TWO), attempt=2))
+        assert (state.errors, state.ended, simulated.moved) == ({}, None, [])
+        fleet.since = NOON  # the fleet was resumed, and stopped again
+        assert rollout_state(simulated.run(state)) is RolloutProgressState.FAILED
+
     @pytest.mark.parametrize(
-        "fleet",
+        ("attempt", "fleet"),
         [
-            SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1),
-            SimulatedFleet(1, 0, FleetState.REFUSED, refused=1, since=NOON - 1),
+            (1, SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1)),  # the clock of a host is slow
+            (2, SimulatedFleet(1, 1, FleetState.STOPPED)),  # hosts failed within their criteria
+            (2, SimulatedFleet(1, 0, FleetState.REFUSED, refused=1, since=NOON - 1)),
         ],
     )
-    def test_a_stop_or_a_refusal_from_before_the_attempt_is_waited_for(self, fleet):
+    def test_other_stops_and_refusals_fail_the_fleet(self, attempt, fleet):
         simulated = fleets()
         simulated.fleets["eu"] = fleet
-        state = simulated.run(simulated.start(TWO))
-        assert (state.errors, state.ended, simulated.moved) == ({}, None, [])
-        fleet.since = NOON  # the fleet was resumed, and stopped or refused the revision again
-        assert rollout_state(simulated.run(state)) is RolloutProgressState.FAILED
+        state = simulated.run(replace(simulated.start(TWO), attempt=attempt))
+        assert rollout_state(state) is RolloutProgressState.FAILED
 
     def test_a_fleet_that_is_resumed_after_the_second_attempt_began_succeeds(self):
         simulated = fleets()
         simulated.fleets["eu"] = SimulatedFleet(1, 1, FleetState.STOPPED, since=NOON - 1)
-        state = simulated.run(simulated.start(TWO))
+        state = simulated.run(replace(simulated.start(TWO), attempt=2))
         simulated.fleets["eu"] = SimulatedFleet(1, 1)
         assert rollout_state(simulated.run(state)) is RolloutProgressState.SUCCESS
 

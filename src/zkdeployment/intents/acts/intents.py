@@ -30,6 +30,7 @@ from zkdeployment.intents.documents import (
 )
 from zkdeployment.intents.rules.approvals import (
     accepted_by_records,
+    awaits_another_approver,
     cosigned,
     documented_instance,
     with_objections,
@@ -301,7 +302,8 @@ def roll_back_intent(
 
     The group becomes Approved. An instantiated group with ``update: approve`` is updated in place. Raises
     ``NotFoundError`` for an unknown instance, and ``RefusedError`` if its content cannot be restored alone, or if
-    the approval does not count in the new commit. A dry run needs no signature.
+    the approval has no valid signature. Another person has to approve the new commit if the author also signed it.
+    A dry run needs no signature.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -331,7 +333,7 @@ def roll_back_intent(
         if approval == former.intent.approval:
             return
         reason = _objection(objection.verifier, restored, approval, objection.commit)
-        if reason is not None:
+        if reason is not None and not awaits_another_approver(reason):
             raise RefusedError(
                 f"{name} is not rolled back: the approval would not count: {reason}; an approver uses"
                 f" 'zkdeployment intent rollback {name} --instance {instance} --key FILE' at a terminal"

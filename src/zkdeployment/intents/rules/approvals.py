@@ -410,11 +410,19 @@ def documented_instance(snapshot: IntentSnapshot | None) -> AcceptedInstance | N
     return AcceptedInstance(intent.approval.instance, is_running=intent.state.is_active)
 
 
+_OWN_CONTENT = "signed the approval and also the commit that brought the content; another person must"
+
+
 def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | None:
     """Return an objection if the approver also signed the content, else ``None``."""
     if signer is None or not approver.is_same(signer):
         return None
-    return f"{approver.name} signed the approval and also the commit that brought the content; another person must"
+    return f"{approver.name} {_OWN_CONTENT}"
+
+
+def awaits_another_approver(objection: str) -> bool:
+    """Whether an objection is that of ``own_content_objection``, which an approval by another person ends."""
+    return objection.endswith(_OWN_CONTENT)
 
 
 def with_objections(

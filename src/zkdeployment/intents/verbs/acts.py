@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
-    from zkdeployment.intents.rules.instances import IntentRecord, IntentSnapshot
-    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -179,14 +178,9 @@ def approve(
         approved = find_intent(outcome.files, subject).snapshot
         if outcome.changed and (expired := replaced_approvals(commits, former, approved)) is not None:
             echo(f"the former approvals no longer count: {expired}; this is the first new one", err=True)
-        _report_missing(commits, approved)
+        if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
+            echo(f"not approved yet: {missing}", err=True)
         report(outcome, subject, adapters, waits)
-
-
-def _report_missing(commits: TreeCommits, approved: IntentSnapshot) -> None:
-    """Report the people whose approvals of a content are missing, if there are any."""
-    if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
-        echo(f"not approved yet: {missing}", err=True)
 
 
 def _settings() -> Settings:
@@ -467,5 +461,7 @@ def command(
         outcome = act.perform(adapters, _actor())
         if not outcome.changed:
             echo("nothing changes: the group has the approved content of this instance", err=True)
-        _report_missing(adapters.commits, find_intent(outcome.files, subject).snapshot)
+        approvals, restored = adapters.commits.approvals, find_intent(outcome.files, subject).snapshot
+        if approvals is not None and (objection := approvals.objection(restored, str(outcome.commit))) is not None:
+            echo(f"not approved yet: {objection}", err=True)
         report(outcome, subject, adapters, waits)

@@ -156,7 +156,7 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
             new = dict(each for each in found if each not in asked)
             asked |= new.items()
             for outcome in act_everywhere(client, new, act, reason or NO_REASON, latest=latest):
-                failed |= {outcome.fleet} if outcome.problem else set()
+                (failed.add if outcome.problem else failed.discard)(outcome.fleet)
                 echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
         if failed:
             number = len({fleet for fleet, _ in asked})
