@@ -176,10 +176,17 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
         assert rollouts.current == begun
         assert fleet.calls() == [*CALLS, "after"]
         reader = ZooKeeperFleetReader(rollouts.session)
-        wait_until(lambda: fleet_status(reader.snapshot()).converged, "the host's node with the version")
         snapshot = reader.snapshot()
+
+        def is_converged() -> bool:
+            nonlocal snapshot
+            snapshot = reader.snapshot()
+            return fleet_status(snapshot).converged
+
+        # One reading for all: the excluded host counts as deploying whenever its cycle restarts.
+        wait_until(is_converged, "the host's node with the version")
         status = fleet_status(snapshot)
-        assert (status.converged, status.missed, status.completed) == (True, False, True)
+        assert (status.missed, status.completed) == (False, True)
         assert {found.id: found.state.value for found in status.hosts} == {"h1": "converged", "h9": "excluded"}
         verdict = fleet_health(MonitoredFleet(snapshot), now=snapshot.changed or 0.0, limits=HealthLimits(15, 30))
         assert verdict.health is Health.OK, verdict
