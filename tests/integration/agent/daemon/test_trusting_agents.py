@@ -88,6 +88,7 @@ def test_a_failed_host_tries_the_signed_publication_again_and_nothing_that_is_no
 ):
     cause = host.fail("/who/web 0")
     with host.agent():
+        host.wait_for_version("initial")
         revision = world.publish()
         host.wait_for_error()
         wait_until(lambda: world.fleet.version is None, "the fleet stops")
