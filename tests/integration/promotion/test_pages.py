@@ -57,12 +57,15 @@ def shown(browser, text):
 
 
 def canary_is_through(service, running):
-    seen_by(
-        service,
-        running,
-        lambda reading: reading.state is not None and reading.state.rollout.progress["canary"].verdict is not None,
-        "the canary is through",
-    )
+    """Wait until the service has read that the canary succeeded, and the standings after that."""
+
+    def is_through(reading):
+        if reading.state is None or reading.state.rollout.progress["canary"].verdict is None:
+            return False
+        canary = reading.standings.get("eu-1")
+        return canary is not None and (canary.tip, canary.behind) == (reading.state.revision, 0)
+
+    seen_by(service, running, is_through, "the canary is through")
 
 
 def test_operators_direct_the_promotion_from_the_page_without_javascript(service, fleets):
@@ -140,9 +143,14 @@ def test_fleets_are_read_over_the_api(service, fleets):
     with fleets.promoter() as running:
         canary_is_through(service, running)
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
-            body = browser.get("/api/v1/fleets").json()
+            body = {}
+
+            def worst_first():
+                body.update(browser.get("/api/v1/fleets").json())
+                return [fleet["name"] for fleet in body["fleets"]] == ["us-1", "us-2", "eu-1"]
+
+            running.until(worst_first, "the fleets that lack the commit come first")
             assert (body["schema"], body["main"]) == ("zkdeployment/fleets/v1", commit)
-            assert [fleet["name"] for fleet in body["fleets"]] == ["us-1", "us-2", "eu-1"]
             history = browser.get("/api/v1/promotions").json()
             assert history["promotions"][0]["reached"].keys() == {"eu-1"}
 
