@@ -8,7 +8,20 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def switched_off_server() -> Iterator[str]:
+    """Yield an address that does not answer, not even to refuse a connection: the backlog is full."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 class Proxy:

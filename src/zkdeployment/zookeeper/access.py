@@ -84,12 +84,21 @@ def encryption(access: Access) -> ssl.SSLContext | None:
     return context
 
 
+#: Seconds for a TCP connection. A machine that is switched off does not even refuse it, and the next server has to be
+#: tried within the time limit of a call.
+_CONNECT_LIMIT = 3.0
+
+
 def connect(
     address: tuple[str, int], hostname: str, timeout: float, context: ssl.SSLContext | None
 ) -> socket.socket:
-    """Return a connection to an address; raises ``OSError``, also if its certificate is not for ``hostname``."""
-    plain = socket.create_connection(address, timeout)
+    """Return a connection to an address; raises ``OSError``, also if its certificate is not for ``hostname``.
+
+    The TLS handshake may take ``timeout`` seconds, because busy servers take long for it.
+    """
+    plain = socket.create_connection(address, min(timeout, _CONNECT_LIMIT))
     try:
+        plain.settimeout(timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return plain if context is None else context.wrap_socket(plain, server_hostname=hostname)
     except BaseException:
@@ -100,9 +109,6 @@ def connect(
 def _no_passphrase() -> str:
     """Return an empty passphrase, because the program has no terminal for a prompt."""
     return ""
-
-
-_PROBE_LIMIT = 3.0  # seconds
 
 
 def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
@@ -152,7 +158,7 @@ def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *
 
     With ``context`` the TLS handshake has to succeed within ``handshake`` seconds; busy servers take long for it.
     """
-    limit = _PROBE_LIMIT if context is None else handshake
+    limit = _CONNECT_LIMIT if context is None else handshake
     reasons = []
     for host, port in hosts:
         try:
@@ -181,7 +187,7 @@ def _last_transaction(host: str, port: int, context: ssl.SSLContext | None, hand
     answer = b""
     deadline = time.monotonic() + handshake
     try:
-        with connect((host, port), host, _PROBE_LIMIT if context is None else handshake, context) as connection:
+        with connect((host, port), host, _CONNECT_LIMIT if context is None else handshake, context) as connection:
             connection.sendall(b"srvr")
             while len(answer) < _LONGEST_ANSWER and time.monotonic() < deadline:
                 more = connection.recv(_LONGEST_ANSWER)

@@ -186,14 +186,9 @@ class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         )
 
     def create_connection(
-        self, address: tuple[str, int], hostname: str, timeout: float, **options: object
+        self, address: tuple[str, int], hostname: str, timeout: float, **_options: object
     ) -> socket.socket:
         """Return a connection to an address of ``hostname``; raises ``OSError``."""
-        if self._access.ca is None:
-            plain: socket.socket = super().create_connection(
-                address, hostname=hostname, timeout=timeout, **options
-            )
-            return plain
         try:
             context = encryption(self._access)
         except ConfigurationError as error:  # the certificate is being renewed: kazoo retries

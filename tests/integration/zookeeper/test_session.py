@@ -14,7 +14,7 @@ from kazoo.client import KazooState
 from kazoo.security import make_acl
 from structlog.testing import capture_logs
 
-from support.proxy import Proxy
+from support.proxy import Proxy, switched_off_server
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, expire_session, sent_requests, through
 from zkdeployment.base.daemon.connection_status import ConnectionStatus
@@ -26,6 +26,7 @@ from zkdeployment.base.errors import (
     TreeError,
     UnreachableError,
 )
+from zkdeployment.zookeeper import access
 from zkdeployment.zookeeper.reads import Read, ReadRequest
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import (
@@ -100,6 +101,17 @@ def test_an_opening_may_be_repeated_after_the_server_was_silent(zookeeper, proxy
 def test_one_reachable_server_of_two_suffices(zookeeper):
     address, _, chroot = zookeeper.partition("/")
     with Session(f"127.0.0.1:1,{address}/{chroot}") as session:
+        assert session.get("/") is not None
+
+
+def test_a_switched_off_server_leaves_time_for_the_next_server_within_a_call(zookeeper, monkeypatch):
+    address, _, chroot = zookeeper.partition("/")
+    monkeypatch.setattr(access, "_CONNECT_LIMIT", 0.3)
+    monkeypatch.setattr("random.shuffle", list.reverse)  # kazoo tries the server first that is switched off
+    with (
+        switched_off_server() as off,
+        Session(f"{address},{off}/{chroot}", session_timeout=30, call_timeout=20) as session,
+    ):
         assert session.get("/") is not None
 
 
