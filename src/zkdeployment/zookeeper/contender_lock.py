@@ -144,7 +144,6 @@ class ContenderLock:
 
     def request(self) -> None:
         """Send the contender that ``try_acquire`` then waits for; ``release`` withdraws it."""
-        self._session_id = self._session.id
         self._tried = True
         self._joining = self._send_contender()
 
@@ -171,7 +170,7 @@ class ContenderLock:
         if self._node is None:
             raise LockLostError(f"the lock {self._directory} was not acquired")
         node = self._session.get(f"{self._directory}/{self._node}")
-        if node is None or node.owner != self._session_id or self._session.id != self._session_id:
+        if node is None or node.owner != self._session.id:
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         if self._predecessor(self._read_queue()) is not None:
             raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
@@ -241,7 +240,9 @@ class ContenderLock:
         return self._enqueue()
 
     def _send_contender(self) -> Callable[[], str]:
-        return self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
+        joining = self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
+        self._session_id = self._session.id  # known only once the session is connected
+        return joining
 
     def _enqueue(self) -> list[str]:
         """Wait for the contender; create the directory if it is missing, or was removed as unused, and try again.

@@ -73,6 +73,21 @@ def test_a_lock_that_was_never_acquired_is_not_held(session):
         lock(session).check()
 
 
+def test_a_lock_that_was_requested_before_its_session_was_connected_is_held(zookeeper, monkeypatch):
+    session = Session(zookeeper)
+    mine = lock(session)
+    send = session.begin_enqueue
+
+    def connect_and_send(path, data):
+        session.open()
+        return send(path, data)
+
+    monkeypatch.setattr(session, "begin_enqueue", connect_and_send)
+    assert mine.acquire(60)
+    mine.check()
+    session.close()
+
+
 def test_waiting_is_limited_and_keeps_the_place_in_the_queue(session, other):
     mine, second, third = lock(session, "one"), lock(other, "two"), lock(session, "three")
     assert mine.try_acquire()
