@@ -283,6 +283,7 @@ class ContenderLock:
         return self._session.children(self._directory) or ()
 
     def _find(self, prefix: str) -> str | None:
+        self._session.sync()  # the server of a new connection may not know the contender yet
         names = self._session.children(self._directory) or ()
         return next((name for name in names if name.startswith(prefix)), None)
 

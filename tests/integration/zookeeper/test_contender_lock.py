@@ -312,6 +312,28 @@ def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
     assert len(session.children(PATH)) == 1
 
 
+def test_a_contender_that_a_lagging_server_does_not_list_yet_is_removed(session, other, monkeypatch):
+    other.ensure(PATH)
+    mine = lock(session)
+    send, list_children, sync = session.begin_enqueue, session.children, session.sync
+    listed = []  # what a server lists that lags until ``sync``
+
+    def lose_the_answer(path, data):
+        send(path, data)()
+        raise UnreachableError("the answer got lost")
+
+    def catch_up():
+        sync()
+        listed[:] = list_children(PATH)
+
+    monkeypatch.setattr(session, "begin_enqueue", lose_the_answer)
+    monkeypatch.setattr(session, "children", lambda _: listed)
+    monkeypatch.setattr(session, "sync", catch_up)
+    with pytest.raises(UnreachableError, match="the answer got lost"):
+        mine.try_acquire()
+    assert other.children(PATH) == []
+
+
 def test_a_release_without_a_server_takes_effect_as_soon_as_a_server_answers(zookeeper, proxy, other):
     with Session(through(proxy, zookeeper)) as session:
         mine = lock(session)
