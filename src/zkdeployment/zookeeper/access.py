@@ -84,8 +84,8 @@ def encryption(access: Access) -> ssl.SSLContext | None:
     return context
 
 
-#: Seconds for a TCP connection. A machine that is switched off does not even refuse it, and the next server has to be
-#: tried within the time limit of a call.
+#: Seconds for a TCP connection. A machine that is switched off does not even refuse it, and the next server has to
+#: be tried within the time limit of a call.
 _CONNECT_LIMIT = 3.0
 
 

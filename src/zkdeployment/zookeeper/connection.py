@@ -32,6 +32,7 @@ from zkdeployment.zookeeper.transactions import denied
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Callable, Iterator, Sequence
 
 
@@ -285,7 +286,7 @@ class Connection:
         After this error, ``open`` may be called again.
         """
         if not self._started:
-            probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
+            probe(self._hosts, self._encryption(), handshake=self.call_timeout)
             self._client.start_async()
             self._started = True
         self._wait_connected(time.monotonic() + self.call_timeout)
@@ -358,6 +359,13 @@ class Connection:
 
     # Inside
 
+    def _encryption(self) -> ssl.SSLContext | None:
+        """Return the TLS context; raises ``UnreachableError`` for unusable files, as they are being renewed."""
+        try:
+            return encryption(self._access)
+        except ConfigurationError as error:
+            raise UnreachableError(str(error)) from error
+
     def _listen(self, client: Any, state: str) -> None:
         """Record the connection's state; kazoo calls this on the thread that delivers all its events."""
         if client is not self._client:
@@ -399,7 +407,7 @@ class Connection:
 
     def _older_data(self, client: Any) -> str:
         """Return that the servers have older data than the client has seen, so that they refuse it; else empty."""
-        found = newest_transaction(self._hosts, encryption(self._access), handshake=self.call_timeout)
+        found = newest_transaction(self._hosts, self._encryption(), handshake=self.call_timeout)
         if found is None or found >= client.last_zxid:
             return ""
         return (

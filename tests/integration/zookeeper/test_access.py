@@ -9,6 +9,7 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from support.certificates import Authority, EncryptingServer
+from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import Deployment
@@ -172,3 +173,23 @@ class TestCertificates:
             server.stop()
             server.start()
             assert session.get("/") is not None
+
+    def test_certificates_that_are_unusable_during_an_outage_only_prolong_the_outage(self, server, authority):
+        access = authority.access("agents")
+        servers = Servers(f"localhost:{server.secure_port}", access)
+        unopened = Session(servers, call_timeout=60)
+        with Session(servers, call_timeout=60, doubtful=0) as session:
+            server.stop()
+            wait_until(lambda: not session.connected, "the outage")
+            access.certificate.write_text("half a certificate")
+            session.call_timeout = 0.1
+            with pytest.raises(UnreachableError, match=f"cannot encrypt with {access.certificate}"):
+                session.get("/")
+            with pytest.raises(UnreachableError, match=f"cannot encrypt with {access.certificate}"):
+                unopened.open()
+            authority.issue("agents")
+            server.start()
+            session.call_timeout = 60
+            assert session.get("/") is not None
+            unopened.open()
+            unopened.close()

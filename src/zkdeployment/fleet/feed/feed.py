@@ -309,20 +309,23 @@ class ZooKeeperFeed:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            session = self._new_session()
             try:
-                self._open(session)
-                self._follow(session)
+                self._run_session(self._new_session())
             except ZkdeploymentError as error:  # among these errors: this session's client cannot be used any more
                 get_logger().error("feed-session-failed", reason=str(error))
                 self._closed.wait(_AGAIN)
             except Exception:  # noqa: BLE001  the last reading stays, and everything is read again
                 get_logger().exception("feed-failed")
                 self._closed.wait(_AGAIN)
-            finally:
-                self._note_connection(connected=False)
-                self._session = None
-                session.close()
+
+    def _run_session(self, session: Session) -> None:
+        try:
+            self._open(session)
+            self._follow(session)
+        finally:
+            self._note_connection(connected=False)
+            self._session = None
+            session.close()
 
     def _open(self, session: Session) -> None:
         while not self._closed.is_set():

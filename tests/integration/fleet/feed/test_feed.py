@@ -14,7 +14,7 @@ from support.proxy import Proxy
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, renew_session, sent_requests, through, write_node
 from zkdeployment.base.deployment import Assignment, Deployment
-from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.errors import ConfigurationError, UnreachableError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.fleet.events.event import EventBatch, EventKind
@@ -296,6 +296,21 @@ def test_a_service_that_starts_without_zookeeper_reports_that_and_reads_later(zo
         wait_until(lambda: _has_read(feed), "the first reading")
     finally:
         feed.close()
+
+
+def test_a_feed_tries_again_after_a_session_that_could_not_be_made(zookeeper: str):
+    made: list[Session] = []
+
+    def make() -> Session:
+        made.append(Session(zookeeper))
+        if len(made) == 1:
+            raise ConfigurationError("the certificate is being renewed")
+        return made[-1]
+
+    feed = ZooKeeperFeed(make)
+    feed.start()
+    wait_until(lambda: _has_read(feed), "the first reading")
+    feed.close()
 
 
 def test_the_session_of_a_feed_ends_with_the_feed(zookeeper: str):
