@@ -125,6 +125,7 @@ class MetricsServer:
                 headers=self._headers(),
                 body=body,
                 redirects=_MOST_REDIRECTS,
+                attempts=2,  # the server may close a kept connection at this moment
             )
         except TooSlowError as error:
             raise NoDataError(

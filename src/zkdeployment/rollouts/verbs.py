@@ -42,7 +42,15 @@ from zkdeployment.rollouts.measuring import (
     take_reading,
 )
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.strategies.analysis import AnalysisMetric, Measurement, Outcome, Reading, measure, verdict
+from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
+    Measurement,
+    Outcome,
+    Reading,
+    measure,
+    number_text,
+    verdict,
+)
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
 from zkdeployment.strategies.order import (
@@ -525,8 +533,8 @@ def _resolved(metric: AnalysisMetric, variables: QueryVariables | None) -> str:
 
 def _render_measurement(found: RehearsedMetric) -> RenderableType:
     measurement = found.measurement
-    value = "-" if measurement.value is None else f"{measurement.value:.6g}"
-    others = "" if measurement.others is None else f", others {measurement.others:.6g}"
+    value = "-" if measurement.value is None else number_text(measurement.value)
+    others = "" if measurement.others is None else f", others {number_text(measurement.others)}"
     reason = measurement.problem or f"{value} ({found.passes}{others})"
     line = f"{found.metric}: {measurement.outcome.value}: {reason}"
     outcome = styled(line, _COLOURS[measurement.outcome])

@@ -98,7 +98,7 @@ class Comparison:
     def holds(self, value: float, limits: Sequence[float]) -> bool:
         """Whether a value passes the comparison with these limits."""
         if self.operator == "between":
-            return limits[0] <= value <= limits[1]
+            return min(limits) <= value <= max(limits)  # multiples of a negative number are in the other order
         return _OPERATORS[self.operator](value, limits[0])
 
 
@@ -184,12 +184,15 @@ class Reading:
     others_problem: str = ""
 
 
+#: The significant digits of values, also of kept ones: a rollout may have ten thousand measurements in one node.
+_DIGITS = 6
+
 #: The infinities as text, as Prometheus writes them: JSON has none.
 _INFINITIES = {math.inf: "+Inf", -math.inf: "-Inf"}
 _FROM_TEXT = {text: value for value, text in _INFINITIES.items()}
 
 
-def number_text(value: float, digits: int = 4) -> str:
+def number_text(value: float, digits: int = _DIGITS) -> str:
     """Return a number for people with so many significant digits; infinities as ``+Inf`` and ``-Inf``."""
     return _INFINITIES.get(value) or f"{value:.{digits}g}"
 
@@ -264,10 +267,6 @@ def _from_columns(columns: Any) -> tuple[Measurement, ...]:
         column = columns.get(form.key, form.default if form.omit else None)
         fields.append([*map(form.read, column)] if isinstance(column, list) else [form.read(column)] * count)
     return tuple(itertools.starmap(Measurement, zip(*fields, strict=True)))
-
-
-#: The significant digits of values that are kept: a rollout may have ten thousand measurements in one node.
-_DIGITS = 6
 
 
 def _rounded(value: float | None) -> float | None:

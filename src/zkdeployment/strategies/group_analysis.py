@@ -165,7 +165,9 @@ def _note(state: RolloutState, active: ActivePhase, facts: RolloutFacts) -> Roll
         analysis = replace(analysis, before=None)
     at = bake_elapsed(state, active, facts.now)
     if at is None and not has_passed_before(state, active):  # a bake time that starts again is measured again
-        analysis = replace(analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()})
+        analysis = replace(
+            analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()}, promoted=False
+        )
     elif at is not None:
         for metric in group.pace.analysis:
             taken = (
@@ -207,16 +209,26 @@ def _anew(progress: MetricProgress) -> MetricProgress:
     return MetricProgress(before=progress.before, before_at=progress.before_at)
 
 
-def passed_analyses(
-    rollout: Rollout, analyses: Mapping[str, GroupAnalysis], strategy: Strategy
+def kept_analyses(
+    rollout: Rollout, analyses: Mapping[str, GroupAnalysis], strategy: Strategy, had: Collection[str]
 ) -> Mapping[str, GroupAnalysis]:
-    """Return the analyses by which groups succeeded that are the same in the strategy of the next attempt."""
-    return {
-        name: analyses[name]
-        for name in analyses
-        if rollout.progress[name].verdict is GroupVerdict.SUCCESS
-        and rollout.strategy.group(name) in strategy.groups
-    }
+    """Return the analyses that the next attempt keeps, of groups that are the same in its strategy.
+
+    A group that succeeded keeps its analysis. Another one keeps the values before the deploy phase if one of its
+    hosts is among those that ``had`` the revision: the same query would measure the revision itself.
+    """
+    kept = {}
+    for name, analysis in analyses.items():
+        if rollout.strategy.group(name) not in strategy.groups:
+            continue
+        if rollout.progress[name].verdict is GroupVerdict.SUCCESS:
+            kept[name] = analysis
+        elif not rollout.members[name].isdisjoint(had):
+            known = {
+                metric: _anew(each) for metric, each in analysis.metrics.items() if each.before_at is not None
+            }
+            kept |= {name: GroupAnalysis(known)} if known else {}
+    return kept
 
 
 def has_passed_before(state: RolloutState, active: ActivePhase) -> bool:

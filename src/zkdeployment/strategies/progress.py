@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving
-from zkdeployment.strategies.group_analysis import passed_analyses, waiting_reason
+from zkdeployment.strategies.group_analysis import kept_analyses, waiting_reason
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, without_hosts
 from zkdeployment.strategies.phases import brief
 from zkdeployment.strategies.state import (
@@ -352,7 +352,7 @@ def start(
     """Return the first state of a rollout; hosts that already have the revision count as successful.
 
     Hosts that stayed healthy with the revision in the rollout ``before`` need no second bake time, and its groups
-    that passed no second analysis.
+    that passed no second analysis; values before the deploy phase are those of the rollout ``before``.
     """
     had = facts.current & facts.present.keys()
     same = before if before is not None and before.revision == revision else None
@@ -364,7 +364,7 @@ def start(
         begun=facts.now,
         absent=timekeeping.at_start(strategy, facts),
         proven=frozenset() if same is None else same.proven & had,
-        analyses={} if same is None else passed_analyses(same.rollout, same.analyses, strategy),
+        analyses={} if same is None else kept_analyses(same.rollout, same.analyses, strategy, had),
     )
 
 

@@ -553,10 +553,19 @@ def decisions(state: RolloutState) -> tuple[Decision, ...]:
         return ()
     if state.paused is not None:
         return (_decision(state, Directive.RESUME, str(state.paused), state.paused.time),)
-    since = last_movement(state) if state.waiting_since is None else state.waiting_since
+    since = _still_since(state) if state.waiting_since is None else state.waiting_since
     return tuple(
         _decision(state, Directive.PROMOTE, reason, since, name) for name, reason in _waiting_groups(state)
     )
+
+
+def _still_since(state: RolloutState) -> float:
+    """Return when the rollout changed last, or when the bake time of its active group was over after that."""
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return last_movement(state)
+    bake_time = state.rollout.strategy.group(active.task.group).pace.bake_time
+    return max(last_movement(state), active.baking_since + bake_time)
 
 
 def _decision(

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -239,6 +240,26 @@ def test_a_header_that_http_cannot_carry_is_refused_without_its_text(tmp_path, v
 def test_an_invalid_redirect_has_a_reason():
     with answering(307, headers=[("Location", "http://[")]) as url:
         assert problem(client(url)) == f"the answer of {url} cannot be used: it redirects to an invalid address"
+
+
+def test_a_kept_connection_that_the_server_closes_is_replaced():
+    answer = vector("1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            for requests in (2, 1):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+                    if requests == 2:
+                        connection.recv(4096)  # and no answer
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        server = client(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert [server.query("vector(1)").value for _ in range(2)] == [1, 1]
+        thread.join()
 
 
 def test_prometheus_accepts_the_queries_of_the_manual(prometheus):

@@ -83,6 +83,18 @@ def test_a_value_is_compared_with_a_number_or_a_multiple(text, passing, failing)
     assert not comparison.holds(failing, limits)
 
 
+def test_multiples_of_a_negative_value_have_their_limits_in_the_other_order():
+    comparison = parse_comparison("between 0.9 * before and 1.1 * before")
+    limits = comparison.limits({"before": -40.0})
+    assert [comparison.holds(value, limits) for value in (-45, -44, -40, -36, -35)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -157,6 +169,7 @@ def test_without_the_value_of_the_comparison_there_is_no_data():
     [
         ("<= 0.01", Reading(math.inf), None, Outcome.FAILED, "+Inf, expected <= 0.01"),
         (">= 0.01", Reading(-math.inf), None, Outcome.FAILED, "-Inf, expected >= 0.01"),
+        (">= 0.9999", Reading(0.99987), None, Outcome.FAILED, "0.99987, expected >= 0.9999"),
         ("between 1 and 2", Reading(math.inf), None, Outcome.FAILED, "+Inf, expected between 1 and 2"),
         ("> 1", Reading(math.inf), None, Outcome.PASSED, "+Inf, expected > 1"),
         (

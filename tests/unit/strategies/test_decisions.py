@@ -22,7 +22,10 @@ BEGUN = begun_rollout(PLAN, hosts("ab"))
 DUE = replace(advanced_rollout(BEGUN, until="rest"), waiting="rest waits", waiting_since=5_000.0)
 PAUSE = Act("ann", "rollout pause", "latency", 4_000.0)
 ERRORS = AnalysisMetric("errors", "errors", passes=parse_comparison("< 1"))
-MEASURED = strategy(replace(group("x", hosts="a"), pace=Pace(analysis=(ERRORS,))))
+MEASURED = strategy(replace(group("x", hosts="a"), pace=Pace(bake_time=600.0, analysis=(ERRORS,))))
+OVERDUE = begun_rollout(
+    MEASURED, hosts("a"), analyses={"x": GroupAnalysis({"errors": MetricProgress(MetricStage.OVERDUE)})}
+)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +39,10 @@ MEASURED = strategy(replace(group("x", hosts="a"), pace=Pace(analysis=(ERRORS,))
         (active_rollout(BEGUN, granted=["a"]), []),
         (replace(active_rollout(BEGUN), paused=PAUSE), [(None, 4_000.0, "zkdeployment rollout resume")]),
         (ended_rollout(replace(DUE, paused=PAUSE)), []),
+        (OVERDUE, [("x", 1_000.0, "zkdeployment rollout promote x --reason TEXT")]),
         (
-            begun_rollout(
-                MEASURED,
-                hosts("a"),
-                analyses={"x": GroupAnalysis({"errors": MetricProgress(MetricStage.OVERDUE)})},
-            ),
-            [("x", 1_000.0, "zkdeployment rollout promote x --reason TEXT")],
+            active_rollout(OVERDUE, done=["a"], baking=1_050.0),
+            [("x", 1_650.0, "zkdeployment rollout promote x --reason TEXT")],
         ),
     ],
 )

@@ -457,6 +457,42 @@ def test_the_next_attempt_measures_a_group_again_of_which_a_host_deploys():
     assert state.analyses["x"].metrics["errors"].failed == 1
 
 
+def test_the_next_attempt_compares_with_the_value_from_before_the_revision():
+    groups = strategy(analysed(metric("<= 2 * before")))
+    fleet = fleet_of("ab", metrics={"errors": 1.0})
+    state = fleet.run(fleet.start(groups), until=is_baking)
+    fleet.metrics = {"errors": 5.0}
+    failed = finish(fleet, state)
+    assert has_failed(failed)
+    fleet.restart({"a", "b"})
+    fleet.answers = {}
+    state = finish(fleet, fleet.start(groups, before=failed))
+    assert state.rollout.progress["x"].verdict is GroupVerdict.FAILED
+    assert state.analyses["x"].metrics["errors"].before == 1.0
+    # Where no host has the revision, the value at present is that from before the revision.
+    fleet.restart(set())
+    assert fleet.start(groups, before=failed).analyses == {}
+
+
+def test_a_promotion_does_not_count_for_hosts_that_deploy_again():
+    groups = strategy(analysed(), analysed(name="last", hosts="c", parents=("x",)))
+    fleet = fleet_of("abc", metrics={})
+    state = fleet.run(fleet.start(groups), until=is_baking)
+    state = fleet.wait(fleet.wait(state, 120), 60)
+    fleet.act(Directive.PROMOTE, "x")
+    state = fleet.advance(state)
+    assert state.rollout.progress["x"].verdict is GroupVerdict.SUCCESS
+    fleet.metrics = {"errors": 99.0}
+    failed = finish(fleet, state)
+    assert has_failed(failed)
+    fleet.metrics = {}
+    fleet.restart({"a", "c"})
+    fleet.answers = {}
+    state = fleet.run(fleet.start(groups, before=failed), until=is_baking)
+    state = fleet.wait(fleet.wait(state, 120), 60)
+    assert held_groups(state.rollout) == ("x",)
+
+
 def test_an_answer_that_was_asked_before_the_bake_time_started_again_is_dropped():
     _, state = baking(metrics={})
     since = state.active_phase.baking_since

@@ -195,9 +195,10 @@ class HttpClient:
 
     def _context(self) -> ssl.SSLContext:
         if self._encryption is None:
-            self._encryption = client_encryption(self._ca)
+            encryption = client_encryption(self._ca)
             if self._certificate is not None:
-                self._encryption.load_cert_chain(self._certificate)
+                encryption.load_cert_chain(self._certificate)  # the file may be missing now, and exist later
+            self._encryption = encryption
         return self._encryption
 
 
@@ -298,10 +299,13 @@ class _Limit(threading.local):
 
     end: float = math.inf
 
-    def apply(self, connection: socket.socket) -> None:
-        """Let the next call on a connection last until the end; raises ``TimeoutError`` after the end."""
+    def apply(self, connection: socket.socket, shares: int = 1) -> None:
+        """Let the next call on a connection last until the end, or for one of equal ``shares`` of the time left.
+
+        Raises ``TimeoutError`` after the end.
+        """
         if self.end < math.inf:
-            connection.settimeout(self.left())
+            connection.settimeout(self.left() / shares)
 
     def left(self) -> float:
         """Return the seconds until the end; raises ``TimeoutError`` after it."""
@@ -365,12 +369,13 @@ class _EncryptedPool(urllib3.HTTPSConnectionPool):
 
 
 def _connected(host: str, port: int) -> socket.socket:
-    """Return a connection to the first address of a host that accepts one."""
+    """Return a connection to the first address of a host that accepts one; each has an equal share of the time."""
     problem: OSError = OSError(0, f"{host} has no address")
-    for family, kind, protocol, _, address in _addresses(host.strip("[]"), port):
+    addresses = _addresses(host.strip("[]"), port)
+    for tried, (family, kind, protocol, _, address) in enumerate(addresses):
         connection = _Socket(family, kind, protocol)
         try:
-            _limit.apply(connection)
+            _limit.apply(connection, len(addresses) - tried)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.connect(address)
             _limit.apply(connection)  # the handshake is one call

@@ -90,7 +90,7 @@ def _analyses(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
     old, new = before.fleet.rollout, after.fleet.rollout
     if new is None or old is new or not new.analyses:
         return
-    former = old.analyses if old is not None and old.id == new.id else {}
+    former = old.analyses if old is not None and old.revision == new.revision else {}
     for group in new.rollout.strategy.groups:
         known, analysis = (each.get(group.name, GroupAnalysis()) for each in (former, new.analyses))
         for metric in group.pace.analysis if analysis is not known else ():

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 import time
+from contextlib import ExitStack
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 
@@ -112,6 +113,40 @@ def test_an_encrypted_answer_byte_by_byte_ends_with_the_time_limit(tmp_path):
         with pytest.raises(EncryptionError, match="unable to get local issuer certificate"):
             get(url)
         ended.set()
+
+
+def test_a_client_certificate_that_could_not_be_read_is_read_again(tmp_path):
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("localhost")
+    own = tmp_path / "client.pem"
+    with Server({"/": (200, {}, b"ok")}) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        context.load_verify_locations(authority.ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+        server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+        url, client = f"https://localhost:{server.port}/", HttpClient(authority.ca, own)
+        with pytest.raises(HttpError, match="No such file or directory"):
+            get(url, client)
+        own.write_bytes(certificate.read_bytes() + key.read_bytes())
+        assert get(url, client).content == b"ok"
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(monkeypatch):
+    with ExitStack() as stack:
+        server = stack.enter_context(Server({"/": (200, {}, b"ok")}))
+        full, *waiting = (stack.enter_context(socket.socket()) for _ in range(5))
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for each in waiting:  # the queue of the listener is full: it ignores further connections
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
+            for address in (full.getsockname(), ("127.0.0.1", server.port))
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert get("http://two.example/", timeout=6.0).content == b"ok"
 
 
 def test_a_name_that_is_looked_up_for_ever_ends_with_the_time_limit(monkeypatch):

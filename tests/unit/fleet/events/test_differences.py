@@ -244,4 +244,7 @@ def test_the_first_failed_measurement_and_the_verdict_of_a_metric_are_events(no_
     assert judged.body["verdict"] == "failed"
     missing = Measurement(0.0, 1.0, Outcome.NO_DATA, problem="no answer")
     assert len(analyses(after(), after(missing))) == (no_data is NoData.FAILS)
+    known = after(bad, bad, stage=MetricStage.FAILED)
+    again = replace(known, fleet=replace(known.fleet, rollout=replace(known.fleet.rollout, attempt=2)))
+    assert analyses(known, again) == []  # the next attempt keeps the analysis
     assert analyses(reading(), after()) == []
