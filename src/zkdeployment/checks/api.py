@@ -453,7 +453,7 @@ def report_results(
 
 @deployments.get("/monitoring/{system}/work")
 def list_hosts_at_work(system: Caller, adapters: ConnectedAdapters, user: Monitoring) -> HostsAtWork:
-    """Return the identifiers of the hosts whose checks may fail: those in a deployment step or in maintenance."""
+    """Return the identifiers of the hosts whose checks may fail: in a deployment step, a reboot or maintenance."""
     _check_system(user, system)
     return HostsAtWork(hosts=sorted(hosts_at_work(adapters.feed.snapshot().fleet)))
 

@@ -59,7 +59,8 @@ def rollout_metrics(kind: MemberKind, state: RolloutState | None, *, leads: bool
         host_progress = [progress for host, progress in rollout.hosts.items() if host in members]
         group_states = [group_state(state, group.name) for group in strategy.groups]
         labels = {(str(state.revision), state.id, strategy.name): 1.0}
-        begun, moved, waiting = state.begun, last_movement(state), bool(state.waiting)
+        is_baking = state.active_phase is not None and state.active_phase.baking_since is not None
+        begun, moved, waiting = state.begun, last_movement(state), bool(state.waiting) or is_baking
         states = {known.value: float(known is rollout_state(state)) for known in RolloutProgressState}
         groups = {known.value: group_states.count(known) for known in GroupState}
         hosts = {known.value: host_progress.count(known) for known in HostProgress}
@@ -78,7 +79,7 @@ def rollout_metrics(kind: MemberKind, state: RolloutState | None, *, leads: bool
     yield gauge(f"{prefix}_moved_timestamp_seconds", f"When the {whole} last changed.", moved)
     yield gauge(
         f"{prefix}_waiting",
-        f"1 while the {whole} waits: for a promotion, a window or a resume.",
+        f"1 while the {whole} waits: for a promotion, a window, a resume or a bake time.",
         waiting,
     )
     yield labelled(f"{prefix}_groups", f"The groups of the {whole}, by state.", "state", groups)

@@ -109,6 +109,15 @@ def bake_elapsed(state: RolloutState, active: ActivePhase, now: float) -> float 
     return round(elapsed, 3)  # times since the epoch are less exact
 
 
+def baking_for(state: RolloutState, now: float) -> float:
+    """Return the seconds for which the active group has waited for its bake time; 0 without such a wait."""
+    active = state.active_phase
+    elapsed = None if active is None else bake_elapsed(state, active, now)
+    if active is None or elapsed is None:
+        return 0.0
+    return min(elapsed, state.rollout.strategy.group(active.task.group).pace.bake_time)
+
+
 def baked(state: RolloutState, active: ActivePhase, now: float) -> bool:
     """Whether the bake time of the active group is over."""
     until = counted_until(state, now) if _is_analysed(state) else now

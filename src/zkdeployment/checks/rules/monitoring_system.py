@@ -99,13 +99,13 @@ def is_removal_allowed(until: float, now: float) -> bool:
 
 
 def hosts_at_work(fleet: FleetSnapshot) -> frozenset[str]:
-    """Return the ids of the hosts whose checks may fail: those in a deployment step or in maintenance."""
+    """Return the ids of the hosts whose checks may fail: in a deployment step, a reboot or maintenance."""
     working = (
         host.identity.id
         for host in fleet.hosts
         if host.deploying is not None and host.step is not None and not host.is_waiting
     )
-    return frozenset(working).union(fleet.maintenance)
+    return frozenset(working).union(fleet.maintenance, fleet.expected_back)
 
 
 #: The length of a lease after a request, and the remaining time below which a request renews it, in seconds.

@@ -34,7 +34,7 @@ from zkdeployment.publishing.store.cluster import (
     resuming_group,
     setting_cluster,
 )
-from zkdeployment.publishing.store.requests import answer_request, asking, read_request
+from zkdeployment.publishing.store.requests import answer_request, asking, give_notice, read_request
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import read_attempts, read_leader, read_state, record_act
@@ -104,6 +104,8 @@ class ZooKeeperClusterControl:
             ]
 
         commit_afresh(self._session, resuming, _AIM)
+        with contextlib.suppress(ZkdeploymentError):  # the syncer, which read nothing meanwhile, needs no notice
+            give_notice(self._session, act.by)
         return cast("Revision", published)  # in all other cases the event was refused
 
     def retry(self, host_id: str, act: Act) -> Revision:

@@ -163,6 +163,8 @@ class TraceExporter(FeedThread):
                     if not record.is_repetition and not self._export(self._trace(record, records)):
                         break
                     self._note(record.sequence)
+            else:
+                self._note(over)
         return _INTERVAL
 
     def _trace(self, record: PublicationRecord, records: Sequence[PublicationRecord]) -> Trace:

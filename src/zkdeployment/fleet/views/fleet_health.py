@@ -24,6 +24,7 @@ from zkdeployment.fleet.views.snapshot import (
     describe_stops,
 )
 from zkdeployment.fleet.views.status import (
+    UNAWAITED,
     FleetStatus,
     HostState,
     HostStatus,
@@ -32,6 +33,7 @@ from zkdeployment.fleet.views.status import (
     fleet_status,
 )
 from zkdeployment.publishing.rules.convergence import describe_unserved
+from zkdeployment.strategies.timekeeping import baking_for
 from zkdeployment.strategies.views import (
     RolloutProgressState,
     final_report,
@@ -141,7 +143,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
 def _converged(status: FleetStatus, wanted_for: float) -> str:
     hosts = [host for host in status.hosts if host.state is HostState.CONVERGED]
     excluded = [host for host in status.hosts if host.state is HostState.EXCLUDED]
-    if not hosts and not excluded:
+    if not hosts and UNAWAITED.isdisjoint(host.state for host in status.hosts):
         return f"No hosts are registered; published is {short(status.wanted)}"
     more = f", and {counted(len(excluded), 'host')} excluded" if excluded else ""
     return f"Converged at {short(status.wanted)}, set {age(wanted_for)} ago: {counted(len(hosts), 'host')}{more}"
@@ -212,10 +214,13 @@ def _is_rolling_out(snapshot: FleetSnapshot) -> bool:
 def _rollout(
     snapshot: FleetSnapshot, status: FleetStatus, wanted_for: float, now: float, limits: HealthLimits
 ) -> Iterator[_Finding]:
-    """Judge a rollout by its last change, because hosts that wait for the rollout are not slow."""
+    """Judge a rollout by its last change, because hosts that wait for the rollout are not slow.
+
+    A rollout that waits for a bake time is not slow either.
+    """
     state = snapshot.rollout
     unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
-    health, _ = limits.judge(unchanged_for / 60)
+    health, _ = limits.judge(max(0.0, unchanged_for - (0.0 if state is None else baking_for(state, now))) / 60)
     if state is None or is_attempt_due(state) or (state.ended is None and snapshot.coordinator is None):
         reason = "no coordinator runs" if snapshot.coordinator is None else "the rollout has not begun"
         rollout = f"the rollout of {short(snapshot.published)}"

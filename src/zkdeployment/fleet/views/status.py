@@ -49,6 +49,7 @@ from zkdeployment.publishing.rules.convergence import (
     is_excluded,
     unserved,
 )
+from zkdeployment.publishing.targets.services import is_deployed_to
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import Targets
     from zkdeployment.strategies.state import RolloutState
 
 
@@ -82,6 +84,9 @@ class HostState(Enum):
 
 #: The states of known hosts that are not registered.
 UNREGISTERED = frozenset({HostState.ABSENT, HostState.REBOOTING})
+
+#: The states of hosts that no publication awaits.
+UNAWAITED = frozenset({HostState.EXCLUDED, HostState.MAINTENANCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,15 @@ _WITHOUT = frozenset({HostState.FAILED, *UNREGISTERED})
 def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
     """Return whether all expected hosts have a revision (``None``: the wanted one), and at least one host counts.
 
-    Excluded hosts count in this sense, too. A failed or an absent host does not count as having a revision.
+    Excluded hosts and hosts in maintenance count in this sense, too. A failed or an absent host does not count as
+    having a revision.
     """
     expected = [host for host in hosts if host.expected]
     if revision is None:
         reached = all(host.state is HostState.CONVERGED for host in expected)
     else:
         reached = all(host.state not in _WITHOUT and is_named(host.version, revision) for host in expected)
-    return reached and (bool(expected) or any(host.state is HostState.EXCLUDED for host in hosts))
+    return reached and (bool(expected) or any(host.state in UNAWAITED for host in hosts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +301,7 @@ def fleet_status(
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
     deployed = is_running and all_have(hosts) and (completed or bool(names))
-    unserved = () if names else unserved_targets(snapshot)
+    unserved = () if names else unserved_targets(snapshot, services.targets)
     stops, retry = stops_in_force(snapshot), describe_retry(snapshot)
     change, since = _last_change(snapshot, known, stops)
     return FleetStatus(
@@ -384,8 +390,10 @@ def undecided_hosts(snapshot: FleetSnapshot, services: ServicesSnapshot) -> list
     ]
 
 
-def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
+def unserved_targets(snapshot: FleetSnapshot, targets: Targets) -> tuple[str, ...]:
     """Return the published targets that no known host serves: what the tree deploys there runs nowhere.
+
+    ``targets`` are their assignments; without them, something is deployed to each target.
 
     A host serves the targets that match it, also while it is absent, because it then counts as an absent host. An
     absent host in no group of the rollout serves nothing, because it does not count.
@@ -395,7 +403,8 @@ def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
         *snapshot.hosts,
         *(known for known in snapshot.absent if not is_excluded(rollout, known.identity.id, known.facts)),
     ]
-    return unserved(snapshot.targets, serving)
+    found = unserved(snapshot.targets, serving)
+    return tuple(name for name in found if is_deployed_to(name, targets)) if targets else found
 
 
 #: The limit of targets that a sentence names.
@@ -481,17 +490,20 @@ def wanted_revision(cluster: Cluster | None, published: Revision | None) -> Revi
 
 def host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
     """Return the status of a registered host; ``rollout`` is the rollout of the ``wanted`` revision, if any."""
+    is_behind = wanted is not None and not host.has(wanted)
+    is_working = host.deploying is not None and not host.is_waiting
+    # Before its first step, the agent of an excluded host has not found out yet that it waits.
+    may_wait = is_behind and (not is_working or host.step is None)
     if host.error is not None:
         state = HostState.FAILED
-    elif host.deploying is not None and not host.is_waiting:
+    elif may_wait and is_excluded(rollout, host.identity.id, host.facts):
+        state = HostState.EXCLUDED
+    elif is_working:
         state = HostState.DEPLOYING
     elif wanted is None:
         state = HostState.UNKNOWN
-    elif host.has(wanted):
-        state = HostState.CONVERGED
     else:
-        excluded = is_excluded(rollout, host.identity.id, host.facts)
-        state = HostState.EXCLUDED if excluded else HostState.BEHIND
+        state = HostState.BEHIND if is_behind else HostState.CONVERGED
     is_alone = host.is_leasable and (state is HostState.FAILED or host.leased is None)
     return HostStatus(
         id=host.identity.id,

@@ -143,6 +143,8 @@ def _state(status: FleetStatus) -> tuple[CommitState, str]:
         return CommitState.FAILED, f"failed: the rollout ended with {count}"
     if state is ClusterState.STOPPED:
         return CommitState.FAILED, f"stopped with {count}"
+    if status.group_stops:  # hosts without the steps of a stopped group have the revision
+        return CommitState.FAILED, f"failed: {status.group_stops[0]}"
     if status.converged:
         return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
     if status.deployed:

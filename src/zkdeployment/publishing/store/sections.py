@@ -293,10 +293,15 @@ class RequestWriter(SectionWriter):
     needs = SectionReads([paths.REQUEST])
 
     def operations(self, before: Before, after: After) -> SectionOperations:
-        """Return the operation that removes the request; raises ``ConflictError`` if another one stands."""
-        node, request = before.nodes[paths.REQUEST], after.publication.request
+        """Return the operation that removes the request, or one that is too old to be served.
+
+        Raises ``ConflictError`` if another request than that of the publication stands.
+        """
+        node, request, record = before.nodes[paths.REQUEST], after.publication.request, after.publication.record
         if request is None:
-            return SectionOperations()
+            if node is None or record is None or not request_of(node).is_expired(record.time):
+                return SectionOperations()
+            return SectionOperations(closing=[Delete(paths.REQUEST, node.version)])
         if node is None or request_of(node).id != request:
             raise ConflictError("the request for a publication was withdrawn or replaced")
         return SectionOperations(closing=[Delete(paths.REQUEST, node.version)])

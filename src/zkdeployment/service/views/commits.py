@@ -10,7 +10,7 @@ from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
 from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_late_syncer
 from zkdeployment.publishing.records import CommitSummary, PublicationOutcome, PublicationSummary
-from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict
+from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict, stopped_groups
 from zkdeployment.service.views.frame import Moment, author_name, commit_page, moment, publication_page
 from zkdeployment.strategies.views import GroupState, group_state
 
@@ -213,6 +213,8 @@ def _current(facts: CommitFacts, common: tuple[str, str, str, str], stages: list
         tone, headline = Tone.BAD, f"Failed on {counted(failed, 'host', ',')}"
     elif snapshot.cluster is not None and snapshot.cluster.state is not ClusterState.RUNNING:
         tone, headline = Tone.HALTED, f"The fleet is {snapshot.cluster.state.value}; {hosts}"
+    elif (stopped := stopped_groups(status)) is not None:
+        tone, headline = stopped[:2]
     elif tone is Tone.GOOD:
         headline = "Converged on all hosts"
     elif tone is not Tone.BUSY and (status.missed or status.deployed or not status.completed):

@@ -16,7 +16,7 @@ from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.fleet.views.locks import is_orphaned, present_hosts
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
 from zkdeployment.fleet.views.snapshot import UNAFFECTED, FleetSnapshot
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
+from zkdeployment.fleet.views.status import UNAWAITED, FleetStatus, HostState, HostStatus
 from zkdeployment.publishing.records import MOST_WAITING, CommitSummary, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import describe_unserved
 from zkdeployment.service.views.failures import FailureGroup, failure_groups
@@ -351,10 +351,10 @@ def _unfinished(
 
     The word names what happened at the time.
     """
-    return _stopped(status) or _unpublished(snapshot, status, syncer, now) or _undecided(status)
+    return stopped_groups(status) or _unpublished(snapshot, status, syncer, now) or _undecided(status)
 
 
-def _stopped(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:
+def stopped_groups(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:
     """Return the stops of groups, which hosts with the wanted revision may lack, and the first time as above."""
     stops = status.group_stops
     if not stops:
@@ -474,7 +474,7 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
     progress = FleetProgress.of(status)
     done, expected, headline = progress.done, progress.expected, str(progress)
     failed = counts[HostState.FAILED]
-    if not expected and not any(host.state is HostState.EXCLUDED for host in status.hosts):
+    if not expected and UNAWAITED.isdisjoint(host.state for host in status.hosts):
         return Tone.UNKNOWN, "No hosts are registered", "Hosts appear here when their agents run."
     if status.converged and not status.missed:
         if status.down.count:

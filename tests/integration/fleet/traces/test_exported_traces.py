@@ -148,15 +148,15 @@ def test_a_replaced_publication_is_exported_by_the_next_service(client, serve):
 
 def test_a_publication_is_not_over_while_it_runs_and_documents_change(client, serve):
     publish(client, 7, OLD)
-    publish(client, 8, NEW)
-    publish(client, 9, "c" * 40, since=8)
+    publish(client, 20, NEW)
+    publish(client, 21, "c" * 40, since=20)
     show(client, 1, OLD, sequence=7)
     write_node(client, "/zkdeployment/traces", {"exported": 6})
     with TraceReceiver() as receiver:
         serve(receiver.url)
-        wait_until(lambda: exported(client) > 6, "the export of the replaced publication")
-        finish(client, 8, 1)
-        show(client, 1, "c" * 40, sequence=9)
-        wait_until(lambda: exported(client) == 9, "the export of the publication that ran")
+        wait_until(lambda: exported(client) == 19, "the export of all before the publication that runs")
+        finish(client, 20, 1)
+        show(client, 1, "c" * 40, sequence=21)
+        wait_until(lambda: exported(client) == 21, "the export of the publication that ran")
     assert receiver.named("app1")["parentSpanId"] == receiver.named("all hosts")["spanId"]
     assert [span["name"] for span in receiver.spans].count(f"publication {NEW[:12]}") == 1

@@ -124,6 +124,17 @@ def test_an_operators_request_ends_a_stop_immediately(publishing: Publishing):
         assert publishing.get("/zkdeployment/request") is None
 
 
+def test_the_end_of_a_stop_starts_a_cycle_immediately(publishing: Publishing):
+    first = publishing.push(TREE)
+    with following(publishing, NEVER), Session(publishing.zookeeper) as session:
+        published(publishing, first)
+        control = ZooKeeperClusterControl(session)
+        control.stop(Act("ann@adm1", "stop", "fire", 0.0))
+        second = publishing.push(TREE.replace("1.0", "1.1"))
+        assert control.resume(Act("ann@adm1", "resume", "", 0.0)) == first
+        published(publishing, second)
+
+
 def test_a_request_that_cannot_be_served_is_answered_with_the_reason(publishing: Publishing):
     first = publishing.push(TREE)
     with following(publishing, NEVER):
@@ -173,6 +184,8 @@ def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
             )
         assert publishing.version is None
         assert "expired: expected to be served within 0 s" in str(publishing.get("/zkdeployment/request"))
+        publishing.sync(force=True)
+        assert publishing.get("/zkdeployment/request") is None
 
 
 def stop_fleet(session: Session) -> None:

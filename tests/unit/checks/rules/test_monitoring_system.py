@@ -4,6 +4,7 @@ import pytest
 
 from support.builders import make_host
 from zkdeployment.base.act import Maintenance
+from zkdeployment.base.machine.reboots import RebootRecord
 from zkdeployment.checks.rules.monitoring_system import (
     CheckResult,
     ResultState,
@@ -85,7 +86,7 @@ def test_a_removal_is_allowed_for_an_hour_by_a_plausible_clock(until, allowed):
     assert is_removal_allowed(until, 1000.0) is allowed
 
 
-def test_checks_may_fail_on_hosts_in_a_step_and_in_maintenance():
+def test_checks_may_fail_on_hosts_in_a_step_in_a_reboot_and_in_maintenance():
     fleet = FleetSnapshot(
         hosts=(
             make_host("h1", deploying="r2", step="deploy /web 0"),
@@ -93,5 +94,11 @@ def test_checks_may_fail_on_hosts_in_a_step_and_in_maintenance():
             make_host("h3"),
         ),
         maintenance={"h3": Maintenance("h3", "ann", "new disk", 1.0), "away": Maintenance("away", "ann", "", 1.0)},
+        reboots={
+            name: RebootRecord(
+                name, name, "r2", 5, "/os", 0, "reboot", "boot-1", 1.0, 900.0, expired=name == "late"
+            )
+            for name in ("reboots", "late")
+        },
     )
-    assert hosts_at_work(fleet) == {"h1", "h3", "away"}
+    assert hosts_at_work(fleet) == {"h1", "h3", "away", "reboots"}

@@ -9,6 +9,7 @@ import pytest
 
 from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.webhooks.commit_status import (
@@ -66,6 +67,12 @@ def test_a_host_that_the_fleet_does_not_wait_for_is_no_failure():
 
 def test_a_stop_by_an_operator_is_a_failure_without_a_host():
     assert statuses(*hosts(1, 2), version=None) == [(NEW, CommitState.FAILED, "stopped with 1 of 2 hosts")]
+
+
+def test_a_stopped_group_is_a_failure_although_all_hosts_have_the_revision():
+    stop = GroupStop("p1/store/v1/shop", 7, Stop("h1", "app1", NEW, "deploy /shop 0", "exit 1", 5.0))
+    description = f"failed: {stop}"
+    assert statuses(*hosts(2, 2), group_stops=(stop,)) == [(NEW, CommitState.FAILED, description)]
 
 
 def test_the_status_of_a_version_that_was_set_by_hand_names_no_publication():

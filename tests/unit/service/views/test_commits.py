@@ -10,6 +10,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
+from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.fleet.views.requests import Job, JobState
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
@@ -125,6 +126,13 @@ def test_a_commit_that_failed_on_a_host_or_is_stopped_is_not_under_way():
     assert view(Job(COMMIT.id, JobState.PROCESSED, 8), failed, published()).headline == "Failed on 1 host"
     stopped = view(Job(COMMIT.id, JobState.PROCESSED, 8), replace(BEHIND, cluster=Cluster(None)), published())
     assert (stopped.tone, stopped.headline) == (Tone.HALTED, "The fleet is stopped; on 1 of 2 hosts")
+
+
+def test_a_commit_that_failed_in_a_stopped_group_has_not_converged():
+    stop = GroupStop("p1/store/v1/shop", 7, Stop("h1", "app1", "b" * 40, "deploy /shop 0", "exit 1", 5.0))
+    found = view(Job(COMMIT.id, JobState.PROCESSED, 8), replace(RUNNING, group_stops=(stop,)), published())
+    assert (found.tone, found.headline) == (Tone.BAD, "Group p1/store/v1/shop is stopped")
+    assert stages(found)[-1] == ("Converged", "failed")
 
 
 def test_a_commit_of_documents_only_has_converged_at_once():
