@@ -114,11 +114,11 @@ class PublicationRecord(Record):
     """The record of one publication at ``time``, in seconds since the epoch.
 
     ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that are in no
-    group of the publication's strategy. ``since`` is the sequence of the last publication that concerned hosts: an
-    earlier one if only documents changed; 0 in old records. ``nodes`` is the number of nodes of the tree that the
-    publication created, updated or deleted. ``versions`` are those of the first services, sorted by path, whose
-    wanted versions it changed. ``results`` maps host ids to results. ``left_out`` is the number of
-    successful hosts whose results do not fit into the record.
+    group of the publication's strategy or in maintenance. ``since`` is the sequence of the last publication that
+    concerned hosts: an earlier one if only documents changed; 0 in old records. ``nodes`` is the number of nodes
+    of the tree that the publication created, updated or deleted. ``versions`` are those of the first services,
+    sorted by path, whose wanted versions it changed. ``results`` maps host ids to results. ``left_out`` is the
+    number of successful hosts whose results do not fit into the record.
     """
 
     is_lenient: ClassVar[bool] = True

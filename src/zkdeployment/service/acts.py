@@ -29,11 +29,10 @@ from zkdeployment.service.act import (
 )
 from zkdeployment.service.host_acts import HOST_ACTS
 from zkdeployment.service.places import ServicePlaces
-from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.views import aborted_rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from zkdeployment.base.host import Host
     from zkdeployment.fleet.operator import OperatorAdapters
@@ -424,33 +423,6 @@ def decision_acts(status: FleetStatus, back: str, user: User) -> tuple[ActLink, 
     return tuple(
         replace(link, label=form.label) for link, form in zip(links, due, strict=True) if link is not None
     )
-
-
-#: The most characters of a commit's subject on a button.
-_MOST_CHARACTERS = 32
-
-
-def rollback_link(
-    records: Sequence[PublicationRecord], snapshot: FleetSnapshot, status: FleetStatus, back: str
-) -> tuple[ActLink, ...]:
-    """Return the link to the rollback that a failure suggests: to the last revision that succeeded.
-
-    ``records`` are the last publications, newest first. Nothing is suggested without such a revision, or if
-    neither a deployment of a host nor the rollout of the published revision failed.
-    """
-    from zkdeployment.publishing.acts.rollback import last_good_revision, restored_commit  # noqa: PLC0415  rare
-
-    ids = snapshot.failed_deployments
-    failed = any(host.state.value == "failed" and host.id in ids for host in status.hosts)
-    failed |= snapshot.rollout is not None and has_failed(snapshot.rollout)
-    revision = last_good_revision(records, lambda _: ()) if failed else None
-    record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
-    if record is None:
-        return ()
-    commit, subject = restored_commit(record, records)
-    shown = subject if len(subject) <= _MOST_CHARACTERS else f"{subject[: _MOST_CHARACTERS - 1].rstrip()}…"
-    label = f"Roll back to {f'“{shown}”' if shown else commit}"
-    return (RollBackFleet.link(label, "primary", back, sequence=str(record.sequence), now="yes"),)
 
 
 def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:

@@ -139,6 +139,7 @@ class TestTheExplanationOfAFleet:
             f"promotion 2-1 of {commit(1)[:12]} continues without the fleet, which joins after 'zkdeployment"
             " promote reset eu'"
         ) in lines
+        assert waiting_for_reset((replace(each, pin=PIN) for each in shown.fleets), state) == ""
         assert waiting_for_reset(shown.fleets, supersede(state, NOON)) == ""
         assert waiting_for_reset(shown.fleets, None) == ""
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.strategies import begun_rollout, ended_rollout
+from support.strategies import advanced_rollout, begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.deployment import DeploymentFailure, HostResult
@@ -14,7 +14,7 @@ from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.locks import plan_release
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.publishing.records import Origin, PublicationRecord
+from zkdeployment.publishing.records import Origin, PublicationRecord, Refusal
 from zkdeployment.rollouts.acts import AbortRollout, PauseRollout, PromoteGroup, rollout_acts
 from zkdeployment.service.acts import (
     ACTS,
@@ -26,8 +26,8 @@ from zkdeployment.service.acts import (
     fleet_acts,
     fleet_situation,
     retry_link,
-    rollback_link,
 )
+from zkdeployment.service.pages.live_page import rollback_link
 from zkdeployment.service.users.user import Role, User
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct
 from zkdeployment.strategies.views import directive_situation
@@ -216,30 +216,48 @@ def publication(revision, sequence, *, failed=0, subject="", results=3):
     return PublicationRecord(revision * 40, 60.0, sequence, origin=origin, hosts=results, results=found)
 
 
+def no_attempts(_sequence):
+    return ()
+
+
 def test_a_failure_suggests_the_rollback_to_the_last_revision_that_succeeded():
     failing, before = publication("c", 3, failed=1, subject="Web 1.3"), publication("b", 2, failed=2)
     good = publication("a", 1, subject="Web 1.2: the cart shows prices with tax")
     stopped = snapshot((None,), stops=(STOP,))
     status = fleet_status(stopped)
-    (link,) = rollback_link((failing, before, good), stopped, status, "/")
+    (link,) = rollback_link((failing, before, good), no_attempts, stopped, status, "/")
 
     assert link.label == "Roll back to “Web 1.2: the cart shows prices…”"
     assert link.href == "/acts/rollback?sequence=1&now=yes&back=%2F"
-    assert rollback_link((failing, before), stopped, status, "/") == ()
+    assert rollback_link((failing, before), no_attempts, stopped, status, "/") == ()
     whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
-    assert rollback_link((failing, good), stopped, whole, "/") == ()
+    assert rollback_link((failing, good), no_attempts, stopped, whole, "/") == ()
     rolled = publication("b", 2, subject=f"Roll back to {'a' * 12}: it burns")
-    (again,) = rollback_link((failing, rolled, good), stopped, status, "/")
+    (again,) = rollback_link((failing, rolled, good), no_attempts, stopped, status, "/")
     assert (again.label, "sequence=2" in again.href) == (link.label, True)
+
+
+def test_the_suggested_rollback_judges_by_rollouts_and_undoes_only_a_refused_push():
+    failing, tolerated, good = publication("c", 3, failed=1), publication("b", 2, failed=1), publication("a", 1)
+    attempts = {2: (ended_rollout(advanced_rollout(begun_rollout())),)}
+    stopped = snapshot((None,), stops=(STOP,))
+
+    def sequence(records, found):
+        (link,) = rollback_link(records, lambda of: attempts.get(of, ()), found, fleet_status(found), "/")
+        return link.href.partition("?")[2].partition("&")[0]
+
+    assert sequence((failing, tolerated, good), stopped) == "sequence=2"
+    assert sequence((tolerated, good), stopped) == "sequence=1"
+    assert sequence((tolerated, good), replace(stopped, refusal=Refusal("d" * 40, ("wrong",)))) == "sequence=2"
 
 
 def test_a_host_that_refuses_an_earlier_publication_suggests_no_rollback():
     records = publication("c", 3), publication("a", 1)
     refusing = Host(Identity("h1", "h1"), "r8", error="the store went back: ...")
     running = FleetSnapshot(Cluster("r5"), published="r5", hosts=(refusing,))
-    assert rollback_link(records, running, fleet_status(running), "/") == ()
+    assert rollback_link(records, no_attempts, running, fleet_status(running), "/") == ()
     failed = replace(running, hosts=(replace(refusing, failed=DeploymentFailure(3, "deploy /shop/web 0")),))
-    assert rollback_link(records, failed, fleet_status(failed), "/") != ()
+    assert rollback_link(records, no_attempts, failed, fleet_status(failed), "/") != ()
 
 
 def test_an_aborted_rollout_suggests_the_rollback_and_its_resumption_states_the_abort():
@@ -250,7 +268,7 @@ def test_an_aborted_rollout_suggests_the_rollback_and_its_resumption_states_the_
     status = fleet_status(stopped)
     whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
     good = publication("a", 1, subject="Web 1.2")
-    (link,) = rollback_link((publication("c", 3), good), stopped, whole, "/")
+    (link,) = rollback_link((publication("c", 3), good), no_attempts, stopped, whole, "/")
     assert link.label == "Roll back to “Web 1.2”"
     assert ResumeFleet().consequences((stopped, whole))[0] == (
         f"The rollout 7-1 of r2 was aborted ({abort}); it begins again at the first group."

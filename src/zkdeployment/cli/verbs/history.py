@@ -207,7 +207,9 @@ def _detail(
     if record.forced is not None:
         facts.append(("forced by", str(record.forced)))
     facts.append(("took", _took(record) or "-"))
-    excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
+    excluded = (
+        f", {record.excluded} of them in no group of the strategy or in maintenance" if record.excluded else ""
+    )
     repaired = f" ({record.repaired} of them after a failure)" if record.repaired else ""
     counts = f"{record.done} done{repaired}, {record.failed} failed"
     if record.is_repetition:

@@ -34,7 +34,12 @@ from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.decision import draft_refusal
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compiler import wanted_for
-from zkdeployment.publishing.targets.services import node_of_target, services, unchecked_systems
+from zkdeployment.publishing.targets.services import (
+    is_deployed_to,
+    node_of_target,
+    services,
+    unchecked_systems,
+)
 from zkdeployment.publishing.targets.systems import system_target
 from zkdeployment.strategies.documents import StrategyChange
 from zkdeployment.strategies.order import (
@@ -360,13 +365,8 @@ def _unknown(identity: Identity, reason: str, *, absent: bool = False) -> HostFo
 def _unknown_targets(targets: Targets, identities: Sequence[Identity]) -> Iterator[HostForecast]:
     """Yield a forecast for each target that matches no known host."""
     names = {name for identity in identities for name in identity.target_names}
-    deploying = (
-        node_of_target(name)
-        for name, assignments in targets.items()
-        if not name.startswith("/roles/") and any(one.n or one.system is not None for one in assignments)
-    )
-    for name in dict.fromkeys(deploying):
-        if name not in names:
+    for name in dict.fromkeys(map(node_of_target, targets)):
+        if name not in names and is_deployed_to(name, targets):
             yield _unknown(Identity(name, name), "no host with this id, name or role is known")
 
 

@@ -182,7 +182,7 @@ def waiting_for_reset(fleets: Iterable[FleetStanding], state: RolloutState | Non
 
 def _awaits_reset(fleet: FleetStanding, state: RolloutState) -> bool:
     """Whether a promotion lacks a fleet because its branch diverged: only rollbacks omit such fleets."""
-    left_out = fleet.name not in state.rollout.hosts and fleet.withheld is None
+    left_out = fleet.name not in state.rollout.hosts and not ordered(fleet)
     return left_out and fleet.state is FleetState.DIVERGED and takes_late_joiners(state)
 
 

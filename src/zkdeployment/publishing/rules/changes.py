@@ -36,7 +36,7 @@ from zkdeployment.publishing.rules.review import Review, place
 from zkdeployment.publishing.section import FormerGovernance, GovernanceChange, section
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
 from zkdeployment.publishing.targets.compiler import ServiceTarget, host_problems
-from zkdeployment.publishing.targets.services import node_of_target
+from zkdeployment.publishing.targets.services import is_deployed_to, node_of_target
 from zkdeployment.publishing.targets.systems import SYSTEMS
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, stored_alike
@@ -218,7 +218,7 @@ class PreparedPublication:
         """Return the complete publication; ``now`` is in seconds since the epoch."""
         draft, strategy = self.draft, self.draft.strategy.after
         snapshot, options = decision.snapshot, decision.options
-        excluded = count_excluded(strategy, snapshot.hosts)
+        excluded = count_excluded(strategy, snapshot.hosts, snapshot.maintenance)
         changed = (*draft.change.update, *draft.change.delete)
         return Publication(
             revision=draft.revision,
@@ -426,8 +426,8 @@ def _review_warnings(reviewed: Review) -> Iterator[Problem]:
 
 def _target_warnings(new: Iterable[str], after: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
     """Yield a warning about the new targets that no known host serves; ``status`` shows such targets later."""
-    names = unserved((name for name in new if name in after), (*snapshot.hosts, *snapshot.absent))
-    for sentence in describe_unserved(names):
+    deployed = (name for name in map(node_of_target, new) if is_deployed_to(name, after))
+    for sentence in describe_unserved(unserved(deployed, (*snapshot.hosts, *snapshot.absent))):
         yield Problem(f"{sentence}; correct the name, or install the host", severity=Severity.WARNING)
 
 

@@ -128,11 +128,19 @@ def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> boo
     return not is_member and not is_selected(rollout.rollout.strategy, host_id, facts)
 
 
-def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
-    """Return the number of hosts in no group of a strategy; 0 without a strategy."""
-    if strategy is None:
-        return 0
-    return sum(not host.is_leasable and not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
+def count_excluded(
+    strategy: Strategy | None, hosts: Iterable[Host], maintenance: Collection[str] = frozenset()
+) -> int:
+    """Return the number of hosts that no publication awaits: they are in ``maintenance``, or in no group."""
+    return sum(
+        host.identity.id in maintenance
+        or (
+            strategy is not None
+            and not host.is_leasable
+            and not is_selected(strategy, host.identity.id, host.facts)
+        )
+        for host in hosts
+    )
 
 
 def unserved(targets: Iterable[str], hosts: Collection[Host | KnownHost]) -> tuple[str, ...]:
@@ -142,13 +150,7 @@ def unserved(targets: Iterable[str], hosts: Collection[Host | KnownHost]) -> tup
     """
     served = {name for host in hosts for name in host.identity.target_names}
     may_be_leased = any(host.idle_role is not None for host in hosts)
-    return tuple(
-        sorted(
-            name
-            for name in {*targets} - served
-            if not name.startswith("/") and (is_host_name(name) or not may_be_leased)
-        )
-    )
+    return tuple(sorted(name for name in {*targets} - served if is_host_name(name) or not may_be_leased))
 
 
 #: The limit of targets that a sentence names.

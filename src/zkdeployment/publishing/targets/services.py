@@ -428,6 +428,12 @@ def node_of_target(name: str) -> str:
     return name.removeprefix(_ROLES).removeprefix(SYSTEMS)
 
 
+def is_deployed_to(name: str, targets: Targets) -> bool:
+    """Whether an instance or a system is deployed to hosts with this id, name or role; no controller counts."""
+    assignments = (*targets.get(name, ()), *targets.get(system_target(name), ()))
+    return any(one.n or one.system is not None for one in assignments)
+
+
 def assignments_from_json(value: object) -> tuple[Assignment, ...]:
     """Return the assignments of a JSON list; raises ``TreeError``."""
     if not isinstance(value, list):

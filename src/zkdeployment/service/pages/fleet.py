@@ -43,7 +43,6 @@ from zkdeployment.service.acts import (
     act_link,
     decision_acts,
     fleet_acts,
-    rollback_link,
 )
 from zkdeployment.service.api.publications import find_job
 from zkdeployment.service.dependencies import (
@@ -66,6 +65,7 @@ from zkdeployment.service.pages.live_page import (
     read_or,
     read_withheld,
     render,
+    rollback_act,
     show_page,
     view_address,
 )
@@ -251,8 +251,7 @@ def _advice_lines(
         if not cached.connected:
             return None
         if target == RollBackFleet.NAME:
-            may = adapters.commits is not None and user.may_act(RollBackFleet.RIGHT)
-            return next(iter(rollback_link(records, cached.fleet, cached.status, back) if may else ()), None)
+            return next(iter(rollback_act(adapters, user, cached, back, lambda: records)), None)
         return act_link(target, back, user, **values)
 
     return advice_lines(advice, link_of)

@@ -22,7 +22,7 @@ from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import session_user
-from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
+from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import (
@@ -35,17 +35,22 @@ from zkdeployment.service.views.frame import (
     page_frame,
 )
 from zkdeployment.service.views.services import WithheldSnapshot
+from zkdeployment.strategies.progress import has_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastapi import Request
 
     from zkdeployment.base.publication import LeftService
     from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus
+    from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
+    from zkdeployment.strategies.state import RolloutState
 
 
 #: The folder of style sheets, scripts and icons.
@@ -281,11 +286,59 @@ def retry_acts(request: Request, user: User, cached: CachedFleet) -> tuple[ActLi
 def _rollback(
     request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet, back: str
 ) -> tuple[ActLink, ...]:
-    """Return the rollback that the failure of the published revision suggests to the user."""
+    def read() -> Sequence[PublicationRecord]:
+        return last_known(request).read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ())
+
+    return rollback_act(adapters, user, cached, back, read)
+
+
+def rollback_act(
+    adapters: ServerAdapters,
+    user: User,
+    cached: CachedFleet,
+    back: str,
+    read: Callable[[], Sequence[PublicationRecord]],
+) -> tuple[ActLink, ...]:
+    """Return the rollback that the failure of the published revision suggests to the user.
+
+    ``read`` returns the last publications, newest first.
+    """
     if not cached.connected or adapters.commits is None or not user.may_act(RollBackFleet.RIGHT):
         return ()
-    records = last_known(request).read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ())
-    return rollback_link(records, cached.fleet, cached.status, back)
+    attempts = adapters.feed.rollouts
+    return read_or(lambda: rollback_link(read(), attempts, cached.fleet, cached.status, back), ())
+
+
+#: The most characters of a commit's subject on a button.
+_MOST_CHARACTERS = 32
+
+
+def rollback_link(
+    records: Sequence[PublicationRecord],
+    attempts: Callable[[int], Sequence[RolloutState]],
+    snapshot: FleetSnapshot,
+    status: FleetStatus,
+    back: str,
+) -> tuple[ActLink, ...]:
+    """Return the link to the rollback that a failure suggests: to the last revision that succeeded.
+
+    ``records`` are the last publications, newest first; ``attempts`` as in ``last_good_revision``. Nothing is
+    suggested without such a revision, or if neither a deployment of a host nor the rollout of the published
+    revision failed.
+    """
+    from zkdeployment.publishing.acts.rollback import last_good_revision, restored_commit  # noqa: PLC0415  rare
+
+    ids = snapshot.failed_deployments
+    failed = any(host.state.value == "failed" and host.id in ids for host in status.hosts)
+    failed |= snapshot.rollout is not None and has_failed(snapshot.rollout)
+    revision = last_good_revision(records, attempts, with_current=snapshot.refusal is not None) if failed else None
+    record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
+    if record is None:
+        return ()
+    commit, subject = restored_commit(record, records)
+    shown = subject if len(subject) <= _MOST_CHARACTERS else f"{subject[: _MOST_CHARACTERS - 1].rstrip()}…"
+    label = f"Roll back to {f'“{shown}”' if shown else commit}"
+    return (RollBackFleet.link(label, "primary", back, sequence=str(record.sequence), now="yes"),)
 
 
 def last_known(request: Request) -> LastKnown:

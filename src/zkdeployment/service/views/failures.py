@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.text import counted
 from zkdeployment.base.values import dataclass
+from zkdeployment.fleet.views.status import HostState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _failed_hosts(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[Host
             host_id, stop.host_name, stop.step, stop.reason, stop.time, stop.revision, output, stops=True
         )
     for shown in status.hosts:
-        if shown.error is not None and shown.id not in stopping:
+        if shown.error is not None and shown.state is HostState.FAILED and shown.id not in stopping:
             present = hosts.get(shown.id)
             step = "" if present is None or present.failed is None else present.failed.step
             output = "" if present is None else present.output or ""

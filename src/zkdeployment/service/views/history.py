@@ -457,7 +457,7 @@ def _facts(record: PublicationRecord) -> list[tuple[str, str]]:
     if record.forced is not None:
         facts.append(("Forced by", str(record.forced)))
     if record.excluded:
-        facts.append(("In no group", f"{record.excluded} hosts keep their revision"))
+        facts.append(("Not awaited", f"{counted(record.excluded, 'host')} in no group or in maintenance"))
     return facts
 
 

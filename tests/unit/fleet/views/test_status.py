@@ -13,13 +13,16 @@ from support.strategies import (
     plain_hosts,
     strategy,
 )
-from zkdeployment.base.act import Act
+from support.trees import controller_of_role, foo_assignment
+from zkdeployment.base.act import Act, Maintenance
 from zkdeployment.base.cluster import INITIAL, Cluster, Retry, short
-from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.deployment import Assignment, HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Origin, Published
 from zkdeployment.base.stop import Stop
+from zkdeployment.base.system import WantedSystem
+from zkdeployment.fleet.views.instances import ServicesSnapshot
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.fleet.views.status import fleet_status as judge
@@ -355,7 +358,7 @@ GONE = make_known_host(7, role="web", time=5.0)
 
 
 @pytest.mark.parametrize(
-    ("targets", "expected"), [({"h7"}, True), ({"app7"}, True), ({"web"}, True), ({"h1", "/roles/web"}, False)]
+    ("targets", "expected"), [({"h7"}, True), ({"app7"}, True), ({"web"}, True), ({"h1"}, False)]
 )
 def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(targets, expected):
     status = fleet_status(CLUSTER, [host()], absent=(GONE,), targets=frozenset(targets))
@@ -390,7 +393,7 @@ def test_an_absent_host_has_not_reached_the_revision_that_it_had():
 @pytest.mark.parametrize(
     ("hosts", "targets", "unserved"),
     [
-        ([host(role="web")], {"h1", "app1", "web", "/roles/web", "/roles/db"}, ()),
+        ([host(role="web")], {"h1", "app1", "web"}, ()),
         ([host()], {"app1", "app9", "db"}, ("app9", "db")),
         ([host(idle_role="spare")], {"db", "app9.example.com"}, ("app9.example.com",)),
         ([], {"app1"}, ("app1",)),
@@ -404,6 +407,22 @@ def test_a_fleet_is_not_converged_while_no_host_serves_a_target_of_the_tree(host
         [f"no host runs what the tree deploys to {', '.join(unserved)}"] if unserved else []
     )
     assert fleet_status(CLUSTER, [host("h5")], targets=frozenset(targets), names=["h5"]).converged
+
+
+def test_a_target_to_which_only_a_controller_or_no_instance_is_deployed_needs_no_host():
+    targets = {
+        "/roles/db": (controller_of_role("/roles/db"),),
+        "app8": (foo_assignment(n=0),),
+        "app9": (foo_assignment(),),
+        "/system/db2": (Assignment("/os", 0, "", "", system=WantedSystem("/os", "2026-11")),),
+    }
+    snapshot = FleetSnapshot(CLUSTER, hosts=(host(),), targets=frozenset({"db", "app8", "app9", "db2"}))
+    assert judge(snapshot, services=ServicesSnapshot(targets)).unserved == ("app9", "db2")
+
+
+def test_a_fleet_of_which_all_hosts_are_in_maintenance_is_converged():
+    maintenance = {"h1": Maintenance("h1", "ann", "new disk", 1.0)}
+    assert fleet_status(CLUSTER, [host(version=OLD)], maintenance=maintenance).converged
 
 
 def test_an_absent_host_whose_name_another_host_has_was_replaced():
@@ -499,6 +518,12 @@ def test_a_host_in_no_group_does_not_count():
     assert status.converged
     assert wait_verdict(status) is WaitVerdict.REACHED
     assert wait_verdict(status, "r2") is WaitVerdict.REACHED
+
+
+def test_a_host_in_no_group_that_begins_is_not_awaited_until_it_runs_a_step():
+    begins = replace(IN_NO_GROUP, step=None)
+    assert states(ruled(DONE, HAS, begins))["z"] is HostState.EXCLUDED
+    assert states(ruled(DONE, HAS, replace(begins, step="deploy /a 0")))["z"] is HostState.DEPLOYING
 
 
 def test_an_absent_host_in_no_group_does_not_count():

@@ -177,6 +177,11 @@ def test_new_targets_that_no_known_host_serves_cause_a_warning_once():
     ]
     again = draft(reviewed(text + "/x\n"), Baseline.of_text(reviewed(text)), snapshot, revision="r2")
     assert again.warnings == ()
+    system = "/os : system\n  release = '1'\n  /deploy\n    /wbe\n/roles\n  /db : ctl\n    version = '1'\n"
+    made = draft(reviewed(system), over(EMPTY), snapshot, revision="r2")
+    assert [problem.message for problem in made.warnings] == [
+        "no host runs what the tree deploys to wbe; correct the name, or install the host"
+    ]
 
 
 def test_a_top_level_node_that_deploys_but_no_longer_has_a_file_causes_a_warning():

@@ -239,6 +239,12 @@ def test_hosts_in_no_group_of_a_strategy_are_counted():
     assert count_excluded(None, (AT_R2,)) == 0
 
 
+def test_hosts_in_maintenance_are_excluded_with_and_without_a_strategy():
+    maintenance = {AT_R1.identity.id, "z"}
+    assert count_excluded(STRATEGY, (AT_R2, AT_R1, NEW, make_host("z")), maintenance) == 2
+    assert count_excluded(None, (AT_R2, AT_R1), maintenance) == 1
+
+
 @pytest.mark.parametrize("wanted", [None, "r2", "None"])
 def test_a_host_without_a_version_has_no_revision(wanted):
     assert not NEW.has(wanted)

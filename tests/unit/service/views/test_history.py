@@ -96,7 +96,7 @@ def test_failures_come_first_and_acts_during_the_publication_are_shown():
     assert [row.outcome for row in found.results] == ["failed: boom", "done"]
     assert [text for _, text in found.acts] == ["stop by ann: web loses sessions"]
     assert ("Forced by", "ann: no reason given") in found.facts
-    assert ("In no group", "1 hosts keep their revision") in found.facts
+    assert ("Not awaited", "1 host in no group or in maintenance") in found.facts
     assert ("Signed by", "ann's key") in found.facts
 
 

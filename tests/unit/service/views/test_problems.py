@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.builders import make_host, make_known_host
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.lock import Contender, Lock, LockKind
 from zkdeployment.base.stop import Stop
@@ -35,6 +35,11 @@ def test_a_daemon_that_fails_in_each_cycle_is_a_problem_with_its_error():
     (problem,) = problems(hosts=[host(1)], failures=(failure,))
     assert problem.title == "The syncer adm1 (process 7) fails in each cycle"
     assert (problem.detail, problem.severe, problem.at.age) == ("KeyError: 'topdir'", True, "1 min ago")
+
+
+def test_the_failure_of_a_host_in_maintenance_is_no_problem():
+    maintenance = {"h1": Maintenance("h1", "ann", "new disk", 1.0)}
+    assert problems(hosts=[host(1, error="no space"), host(2)], maintenance=maintenance) == ()
 
 
 def test_hosts_that_failed_in_the_same_way_share_a_problem():
