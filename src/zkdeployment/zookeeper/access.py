@@ -88,6 +88,9 @@ def encryption(access: Access) -> ssl.SSLContext | None:
 #: be tried within the time limit of a call.
 _CONNECT_LIMIT = 3.0
 
+#: Seconds for a server even if the name service has used up the time.
+_LEAST_SHARE = 0.1
+
 
 def connect(
     address: tuple[str, int], hostname: str, timeout: float, context: ssl.SSLContext | None
@@ -153,14 +156,13 @@ def _canonical(address: str) -> str:
         return address
 
 
-def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:
+def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, timeout: float = 10.0) -> None:
     """Raise ``UnreachableError``, with a reason for each address, unless one address accepts connections.
 
-    With ``context`` the TLS handshake has to succeed within ``handshake`` seconds; busy servers take long for it.
+    With ``context`` the TLS handshake has to succeed, too. The call ends after about ``timeout`` seconds.
     """
-    limit = _CONNECT_LIMIT if context is None else handshake
     reasons = []
-    for host, port in hosts:
+    for host, port, limit in _attempts(hosts, timeout):
         try:
             connect((host, port), host, limit, context).close()
         except OSError as error:
@@ -170,24 +172,31 @@ def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *
     raise UnreachableError(f"ZooKeeper cannot be reached at {'; '.join(reasons)}")
 
 
+def _attempts(hosts: list[tuple[str, int]], timeout: float) -> Iterator[tuple[str, int, float]]:
+    """Yield each address with its share of the time that is left, so that silent servers leave time for others."""
+    deadline = time.monotonic() + timeout
+    for left, (host, port) in zip(range(len(hosts), 0, -1), hosts, strict=True):
+        yield host, port, max(_LEAST_SHARE, (deadline - time.monotonic()) / left)
+
+
 #: The line with the last transaction in a server's answer to ``srvr``; a server that does not serve has none.
 _ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
 _LONGEST_ANSWER = 1 << 16
 
 
 def newest_transaction(
-    hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0
+    hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, timeout: float = 10.0
 ) -> int | None:
     """Return the last transaction (a zxid) of the servers that serve; ``None`` if none of them names one."""
-    found = [_last_transaction(host, port, context, handshake) for host, port in hosts]
+    found = [_last_transaction(*attempt, context) for attempt in _attempts(hosts, timeout)]
     return max((zxid for zxid in found if zxid is not None), default=None)
 
 
-def _last_transaction(host: str, port: int, context: ssl.SSLContext | None, handshake: float) -> int | None:
+def _last_transaction(host: str, port: int, limit: float, context: ssl.SSLContext | None) -> int | None:
     answer = b""
-    deadline = time.monotonic() + handshake
+    deadline = time.monotonic() + limit
     try:
-        with connect((host, port), host, _CONNECT_LIMIT if context is None else handshake, context) as connection:
+        with connect((host, port), host, limit, context) as connection:
             connection.sendall(b"srvr")
             while len(answer) < _LONGEST_ANSWER and time.monotonic() < deadline:
                 more = connection.recv(_LONGEST_ANSWER)

@@ -286,7 +286,7 @@ class Connection:
         After this error, ``open`` may be called again.
         """
         if not self._started:
-            probe(self._hosts, self._encryption(), handshake=self.call_timeout)
+            probe(self._hosts, self._encryption(), timeout=self.call_timeout)
             self._client.start_async()
             self._started = True
         self._wait_connected(time.monotonic() + self.call_timeout)
@@ -407,7 +407,7 @@ class Connection:
 
     def _older_data(self, client: Any) -> str:
         """Return that the servers have older data than the client has seen, so that they refuse it; else empty."""
-        found = newest_transaction(self._hosts, self._encryption(), handshake=self.call_timeout)
+        found = newest_transaction(self._hosts, self._encryption(), timeout=self.call_timeout)
         if found is None or found >= client.last_zxid:
             return ""
         return (

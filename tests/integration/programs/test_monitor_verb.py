@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from support.proxy import switched_off_server
 from support.zookeeper import write_node
 
 
@@ -130,6 +131,13 @@ def test_a_zookeeper_that_does_not_answer_is_critical_within_the_time_given(conf
     assert code == 2
     assert "does not answer" in line
     assert time.monotonic() - began < 60
+
+
+def test_several_switched_off_servers_are_critical_within_the_time_given(config):
+    with switched_off_server() as one, switched_off_server() as two, switched_off_server() as three:
+        code, line = check(config, "-z", f"{one},{two},{three}", "-t", "8")
+    assert code == 2
+    assert f"ZooKeeper cannot be reached at {one}: timed out" in line
 
 
 def test_a_check_that_times_out_is_unknown(config, tmp_path):

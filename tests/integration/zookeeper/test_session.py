@@ -115,6 +115,11 @@ def test_a_switched_off_server_leaves_time_for_the_next_server_within_a_call(zoo
         assert session.get("/") is not None
 
 
+def test_a_switched_off_server_leaves_time_for_the_next_server_within_a_short_probe(zookeeper):
+    with switched_off_server() as off:
+        access.probe(access.parse(f"{off},{zookeeper}")[0], timeout=2)
+
+
 def test_a_missing_node_is_read_as_none(session):
     assert session.get("/nothing") is None
     assert session.children("/nothing") is None
