@@ -60,7 +60,9 @@ SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
 
 DEFAULT_CONNECTION = "zookeeper:2181"
 
-_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(?P<port>[0-9]{1,10}))?")
+#: The labels of a host name have 63 characters at most, as Python cannot look up others.
+_HOST = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_-]{1,63})*\.?"
+_SERVER = re.compile(rf"(?:\[[0-9A-Fa-f:.]+\]|{_HOST})(?::(?P<port>[0-9]{{1,10}}))?")
 _CHROOT = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+:@~=-]+)+")
 _CREDENTIALS = re.compile(r"[^\s:]+:\S+")
 _MOST_CREDENTIALS = 1024

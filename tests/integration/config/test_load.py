@@ -381,6 +381,7 @@ def test_after_is_split_like_a_shell_line(file: Path, text: str, message: tuple[
         ("after = sh -c 'echo # x'", "a # after a blank begins a comment"),
         ("after = echo \\", "after: expected a command in shell syntax: No escaped character"),
         ("zookeeper = a:b", "zookeeper: expected HOST:PORT"),
+        ("zookeeper = a..b:2181", "zookeeper: expected HOST:PORT"),
         ("labels = site", "labels: expected NAME=VALUE, separated by commas, found 'site'"),
         ("labels = =x", "labels: expected NAME=VALUE"),
         ("labels = a=1, a=2", "labels: expected one value of a, found '1' and '2'"),

@@ -15,6 +15,8 @@ from zkdeployment.config.settings import connection_problem
         "zk1:2181,zk2:2181/fleet",
         "zk1:2181/a/b-c",
         "zk1:2181/",
+        "zk_1.example.com.:2181",
+        f"{'a' * 63}.{'b' * 63}:2181",
     ],
 )
 def test_a_connection_string_has_servers_and_an_optional_chroot(connection: str):
@@ -23,7 +25,21 @@ def test_a_connection_string_has_servers_and_an_optional_chroot(connection: str)
 
 @pytest.mark.parametrize(
     "connection",
-    ["", ",", "a:b", "a:1,", "a:1, b:1", "a b:1", "zk://a:1", "a:1/x//y", "a:1/../x", "a:1/x y"],
+    [
+        "",
+        ",",
+        "a:b",
+        "a:1,",
+        "a:1, b:1",
+        "a b:1",
+        "zk://a:1",
+        "a..b:1",
+        f"{'a' * 64}:1",
+        f"a.{'b' * 64}:1",
+        "a:1/x//y",
+        "a:1/../x",
+        "a:1/x y",
+    ],
 )
 def test_the_problem_of_any_other_text_quotes_it(connection: str):
     problem = connection_problem(connection)
