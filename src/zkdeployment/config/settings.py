@@ -67,7 +67,6 @@ _CHROOT = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._+:@~=-]+)+")
 _CREDENTIALS = re.compile(r"[^\s:]+:\S+")
 _MOST_CREDENTIALS = 1024
 
-_MAIL_SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(:[0-9]{1,5})?"
 _MAIL_ADDRESS = r"[^\s,@]+(@[^\s,@]+)?(\s*,\s*[^\s,@]+(@[^\s,@]+)?)*"
 
 
@@ -75,14 +74,26 @@ def connection_problem(connection: str) -> str | None:
     """Return the reason why a connection string is invalid; ``None`` for a valid one."""
     servers, slash, chroot = connection.partition("/")
     for server in servers.split(","):
-        match = _SERVER.fullmatch(server)
-        if match is None:
-            return f"expected HOST:PORT[,HOST:PORT…][/CHROOT], found {connection!r}"
-        if match["port"] is not None and not 0 < int(match["port"]) < 65536:
-            return f"expected a port from 1 to 65535 in {server!r}, found {match['port']}"
+        problem = _server_problem(server, f"expected HOST:PORT[,HOST:PORT…][/CHROOT], found {connection!r}")
+        if problem is not None:
+            return problem
     if slash and chroot and _CHROOT.fullmatch(f"/{chroot}") is None:
         return f"expected a path like /chroot after the servers, found {'/' + chroot!r}"
     return None
+
+
+def _server_problem(server: str, otherwise: str) -> str | None:
+    """Return the reason why a server is invalid: ``otherwise``, unless only its port is out of range."""
+    match = _SERVER.fullmatch(server)
+    if match is None:
+        return otherwise
+    if match["port"] is not None and not 0 < int(match["port"]) < 65536:
+        return f"expected a port from 1 to 65535 in {server!r}, found {match['port']}"
+    return None
+
+
+def _mail_server_problem(server: str) -> str | None:
+    return _server_problem(server, f"expected HOST:PORT, found {server!r}")
 
 
 def _external_text(text: str, report: Report) -> str | None:
@@ -284,7 +295,7 @@ class Settings(SectionSettings):
     Example: ops@example.com
     """
 
-    smtp: str = setting(matching(_MAIL_SERVER, "HOST:PORT"), "localhost:25")
+    smtp: str = setting(checked(_mail_server_problem), "localhost:25")
     """The mail server."""
 
     script_timeout: float = setting(SECONDS, 0)

@@ -387,6 +387,8 @@ def test_after_is_split_like_a_shell_line(file: Path, text: str, message: tuple[
         ("labels = a=1, a=2", "labels: expected one value of a, found '1' and '2'"),
         ("mailto = two words", "mailto: expected a mail address, found 'two words'"),
         ("smtp = a:b:c", "smtp: expected HOST:PORT, found 'a:b:c'"),
+        ("smtp = mail:70000", "smtp: expected a port from 1 to 65535 in 'mail:70000', found 70000"),
+        ("smtp = mail..example.com", "smtp: expected HOST:PORT, found 'mail..example.com'"),
         ("script-timeout = soon", "script-timeout: expected a number of seconds, found 'soon'"),
         ("script-timeout = -1", "script-timeout: expected a number of seconds, found '-1'"),
         ("lock-delay = soon", "lock-delay: expected a number of seconds, found 'soon'"),

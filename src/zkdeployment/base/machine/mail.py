@@ -30,16 +30,17 @@ class SmtpMailer:
         """Send one message; ``subject`` is cut to one line."""
         if self.address is None:
             return
-        parts = urlsplit(f"//{self.server}")
-        host, port = parts.hostname or "localhost", parts.port or _PORT
-        send = partial(_send, host, port, self.address, subject, text)
+        send = partial(_send, self.server, self.address, subject, text)
         try:
             call_within(_TIMEOUT, send, "mail")
-        except (OSError, RestartError) as error:  # an error of smtplib is an OSError
-            get_logger().warning("mail-failed", to=self.address, server=f"{host}:{port}", error=str(error))
+        except (OSError, ValueError, RestartError) as error:  # an error of smtplib is an OSError
+            get_logger().warning("mail-failed", to=self.address, server=self.server, error=str(error))
 
 
-def _send(host: str, port: int, address: str, subject: str, text: str) -> None:
+def _send(server: str, address: str, subject: str, text: str) -> None:
+    """Send one message; raises ``OSError``, and ``ValueError`` for an invalid server or address."""
+    parts = urlsplit(f"//{server}")
+    host, port = parts.hostname or "localhost", parts.port or _PORT
     with late_import():
         import smtplib  # noqa: PLC0415  a megabyte that most agents never need
         from email.message import EmailMessage  # noqa: PLC0415

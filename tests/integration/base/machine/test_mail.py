@@ -24,6 +24,12 @@ def test_a_missing_address_or_server_is_not_an_error(address, server):
     assert SmtpMailer(address, server=server).send("subject", "text") is None
 
 
+@pytest.mark.parametrize("server", ["mail:70000", "mail..example.com", "[::::]"])
+def test_an_invalid_server_is_logged_and_has_no_other_effect(server, capsys):
+    SmtpMailer("ops@example.com", server=server).send("subject", "text")
+    assert "mail-failed" in capsys.readouterr().out
+
+
 def test_a_server_that_answers_byte_by_byte_does_not_hold_the_agent(monkeypatch, capsys):
     monkeypatch.setattr(mail, "_TIMEOUT", 0.3)
     with DrippingServer(b"220 t") as server:
