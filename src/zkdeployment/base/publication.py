@@ -80,12 +80,19 @@ class DeploymentBasis:
     """The publication that a host deploys, from a read before the host's plan was made.
 
     ``sequence`` is the sequence of the publication, 0 if the revision was set by hand. ``stamp`` is the stamp of
-    the last publication, which may be another one.
+    the last publication, which may be another one. ``since`` is the sequence of the last publication until this one
+    that changed something for hosts, likewise 0.
     """
 
     revision: Revision
     sequence: int = 0
     stamp: int = 0
+    since: int = 0
+
+    @property
+    def effective(self) -> str:
+        """The name of what hosts deploy, which publications that change only documents have in common."""
+        return str(self.since or self.revision)
 
 
 @dataclass(frozen=True, slots=True)

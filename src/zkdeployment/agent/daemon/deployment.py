@@ -223,7 +223,7 @@ class Supervision:
         is_published = published.revision == revision
         self.sequence = published.sequence if is_published else 0
         self._since = published.effective_since if is_published else 0
-        self.basis = DeploymentBasis(revision, self.sequence, published.stamp)
+        self.basis = DeploymentBasis(revision, self.sequence, published.stamp, self._since)
         self.gate = gate
         self.lease = lease
         self._disturbed = disturbed
@@ -575,7 +575,7 @@ class DeploymentRun:
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan
-        forget_abandoned_steps(self._reporting, plan)
+        forget_abandoned_steps(self._reporting, plan, self._supervision.basis)
         executor = Executor(self._adapters, self._reporting.host.identity, self._supervision, host_plan)
         try:
             executor.prepare(rehearse=self._supervision.gate is not None)

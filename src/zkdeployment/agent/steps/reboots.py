@@ -14,6 +14,7 @@ from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.errors import RebootError, ShutdownError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.reboots import MAX_REBOOTS, RebootRecord
+from zkdeployment.base.plan import Deploy, Reboot, UpdateSystem
 from zkdeployment.publishing.store.reboots import read_reboot, recording_reboot, remove_reboot
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.plan import Deploy, Plan, Reboot, Step
+    from zkdeployment.base.plan import Plan, Step
     from zkdeployment.base.publication import DeploymentBasis
     from zkdeployment.strategies.permission import RolloutPart
 
@@ -117,7 +118,7 @@ class HostReboots:
             alone=alone,
         )
         with failpoints("record-reboot"):
-            system.save(state.rebooting(record))
+            system.save(state.rebooting(record, self._basis.effective))
         return record
 
     def _publish(self, record: RebootRecord, lock: ZooKeeperServiceLock | None) -> None:
@@ -178,23 +179,31 @@ def withdraw_reboot(reporting: HostReporting, steps: Iterable[Step]) -> None:
     """Forget a reboot that an earlier agent recorded and did not begin, if no step asks for it any more."""
     system = reporting.adapters.system
     pending = system.state().pending
-    if pending is None or any(getattr(step, "deployment", None) == pending.deployment for step in steps):
+    if pending is None or str(pending.deployment) in _rebooting(steps):
         return
     session, host_id = reporting.adapters.session, reporting.host.identity.id
     reporting.retry_until_reachable(lambda: remove_reboot(session, host_id))
     system.save(system.state().completed(pending.deployment))
 
 
-def forget_abandoned_steps(reporting: HostReporting, plan: Plan) -> None:
+def forget_abandoned_steps(reporting: HostReporting, plan: Plan, basis: DeploymentBasis) -> None:
     """Forget the reboots for steps that the plan no longer has, so that later steps count their own.
 
-    The reboots for services of stopped groups count: their steps are only withheld.
+    The reboots for steps of another publication do not count either. The reboots for services of stopped groups
+    count: their steps are only withheld.
     """
     withdraw_reboot(reporting, plan.steps)
-    named = {str(getattr(step, "deployment", None)) for step in plan.steps}
+    named = _rebooting(plan.steps)
     withheld = frozenset().union(*plan.withheld.values())
     system = reporting.adapters.system
     before = system.state()
-    after = before.without_abandoned(lambda name: name in named or name.rpartition(" ")[0] in withheld)
+    after = before.counting_for(basis.effective).without_abandoned(
+        lambda name: name in named or name.rpartition(" ")[0] in withheld
+    )
     if after != before:
         system.save(after)
+
+
+def _rebooting(steps: Iterable[Step]) -> set[str]:
+    """Return the deployments whose steps may reboot this host, as text."""
+    return {str(step.deployment) for step in steps if isinstance(step, Deploy | Reboot | UpdateSystem)}

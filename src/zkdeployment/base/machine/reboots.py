@@ -113,6 +113,8 @@ class SystemState(Record):
     begun and is not recorded as complete, so that the host may have packages of either release. ``pending`` is the
     reboot under way.
     ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
+    ``publication`` is the one whose steps asked for them, as ``DeploymentBasis.effective``; a state that an earlier
+    version of the program wrote has none.
     """
 
     updated: Annotated[WantedSystem | None, OMITTED] = None
@@ -124,6 +126,7 @@ class SystemState(Record):
     pending: Annotated[RebootRecord | None, OMITTED] = None
     begun: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
     boots: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
+    publication: Annotated[str | None, OMITTED] = None
 
     def after_update(
         self,
@@ -148,9 +151,10 @@ class SystemState(Record):
         without = self._without(str(deployment_of(system)))
         return replace(without, updated=system, is_settled=True, is_updating=False)
 
-    def rebooting(self, record: RebootRecord) -> SystemState:
-        """Return the state in which a reboot has begun."""
-        return replace(self, pending=record, begun={**self.begun, str(record.deployment): record.count})
+    def rebooting(self, record: RebootRecord, publication: str) -> SystemState:
+        """Return the state in which a reboot for a step of a publication has begun."""
+        begun = {**self.begun, str(record.deployment): record.count}
+        return replace(self, pending=record, begun=begun, publication=publication)
 
     def booted(self, boot_id: str) -> SystemState:
         """Return the state after a start of the agent on the kernel with this boot id."""
@@ -164,7 +168,8 @@ class SystemState(Record):
         if self.pending is None:
             return self
         begun = {**self.begun, str(self.pending.deployment): self.pending.count - 1}
-        return replace(self, pending=None, begun={name: count for name, count in begun.items() if count})
+        begun = {name: count for name, count in begun.items() if count}
+        return replace(self, pending=None, begun=begun)._with_needed_publication()
 
     def completed(self, deployment: Deployment) -> SystemState:
         """Return the state after the step of a deployment succeeded: its reboots count no more."""
@@ -176,7 +181,17 @@ class SystemState(Record):
             self,
             begun={name: count for name, count in self.begun.items() if is_wanted(name)},
             boots={name: count for name, count in self.boots.items() if is_wanted(name)},
-        )
+        )._with_needed_publication()
+
+    def counting_for(self, publication: str) -> SystemState:
+        """Return the state in which only reboots for steps of this publication count.
+
+        The steps of another publication may change what needs a reboot. Reboots without a recorded publication
+        count: the update before a reboot may also have updated this program.
+        """
+        if self.publication is None or self.publication == publication:
+            return replace(self, publication=publication)._with_needed_publication()
+        return self.without_abandoned(lambda _name: False)
 
     def after_failure(self, deployment: Deployment) -> SystemState:
         """Return the state after the failure of a deployment's step was reported.
@@ -189,4 +204,9 @@ class SystemState(Record):
     def _without(self, subject: str) -> SystemState:
         is_own = self.pending is not None and str(self.pending.deployment) == subject
         others = self.without_abandoned(lambda name: name != subject)
-        return replace(others, pending=None if is_own else self.pending)
+        return replace(others, pending=None if is_own else self.pending)._with_needed_publication()
+
+    def _with_needed_publication(self) -> SystemState:
+        """Return the state without the publication if there are no reboots to which it refers."""
+        is_needed = bool(self.pending or self.begun or self.boots)
+        return self if is_needed else replace(self, publication=None)

@@ -517,6 +517,64 @@ def test_reboots_for_an_abandoned_deployment_do_not_count_for_a_later_one(fleet,
         assert fleet.get("/zkdeployment/reboots/h1")["count"] == 1
 
 
+def test_reboots_for_a_publication_do_not_count_for_the_same_deployment_of_the_next(fleet, asking):
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed"})
+    fleet.set_version("r1")
+    with asking.reaching_its_reboot():
+        pass
+    asking.boot("boot-2")
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed", "size": 2})
+    fleet.set_version("r2")
+    with asking.reaching_its_reboot():
+        assert fleet.get("/zkdeployment/reboots/h1")["count"] == 1
+    asking.boot("boot-3")
+    with asking.host.agent():
+        asking.host.wait_for_version("r2")
+    assert (asking.reboots, asking.system) == (2, {})
+
+
+REBOOTING = """
+/who
+  /myfoo : foo
+    version = '1.0'
+    reboot = 'allowed'
+    /deploy
+      /h1
+"""
+
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: shop, version: 2.0}
+data: {reason: loses orders, by: alice@example.com, time: 2026-11-22}
+"""
+
+
+def test_a_publication_that_changes_only_documents_continues_to_count_the_reboots(publishing, asking):
+    publishing.push(REBOOTING)
+    publishing.sync(force=True)
+    with asking.reaching_its_reboot():
+        pass
+    asking.boot("boot-2")
+    revision = publishing.push(REBOOTING, b_yaml=QUARANTINE)
+    publishing.sync(force=True)
+    with asking.host.agent():
+        asking.host.wait_for_version(revision)
+    assert asking.reboots == 1
+
+
+def test_the_boot_for_a_generation_is_not_that_for_the_next(fleet):
+    machine = Machine(fleet, "h1", packages="none")
+    for revision, generation in (("r1", 1), ("r2", 2)):
+        wanted(fleet, NEW, "h1", update="none", generation=generation)
+        fleet.set_version(revision)
+        with machine.reaching_its_reboot():
+            pass
+        machine.boot(f"boot-of-{revision}")
+    with machine.host.agent():
+        machine.host.wait_for_version("r2")
+    assert machine.reboots == 2
+
+
 def test_a_generation_that_is_wanted_again_after_it_was_abandoned_reboots_the_host(fleet):
     machine = Machine(fleet, "h1", packages="none")
 
