@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.exceptions import NoNodeError
 from structlog.testing import capture_logs
 
 from support.waiting import wait_until
@@ -105,19 +107,26 @@ def test_a_program_outlives_an_outage_in_which_several_clients_are_replaced(zook
     client.create(PATH, makepath=True)
     node, servers, statuses = f"{PATH}/app1:80", Servers(through(proxy, zookeeper)), []
 
+    def read():
+        """Return the data of the node and the transaction that created it; ``None`` between two sessions."""
+        with suppress(NoNodeError):
+            data, stat = client.get(node)
+            return data, stat.czxid
+        return None
+
     def replaced():
         return [line["event"] for line in logs].count("zookeeper-client-replaced")
 
     with capture_logs() as logs, build_instance(servers, PATH, "app1:80", ["sleep", "1000"]) as instance:
         thread = threading.Thread(target=lambda: statuses.append(instance.provide({})))
         thread.start()
-        wait_until(lambda: client.exists(node), "the node")
-        before, stat = client.get(node)
+        found = []
+        wait_until(lambda: found.append(read()) or found[-1], "the node")
+        before, created = found[-1]
         proxy.cut()
         wait_until(lambda: replaced() >= 3, "the third new client")
         proxy.heal()
-        wait_until(lambda: client.exists(node) and client.get(node)[1].czxid != stat.czxid, "the new node")
-        assert client.get(node)[0] == before
+        wait_until(lambda: (new := read()) and new[0] == before and new[1] != created, "the new node")
         instance.end(signal.SIGTERM)
         thread.join()
     assert statuses == [128 + signal.SIGTERM]

@@ -162,11 +162,13 @@ def test_prometheus_finds_instances_loses_them_and_survives_an_empty_list(servic
             assert json.loads((targets / "web.json").read_text()) == []
             for has_more in (True, False):
                 register(shop, WEB, address, version="1.4", host="h1")
+                # A slow scrape makes a target unhealthy for a moment.
                 for job in ("shop", "files"):
-                    wait_until(lambda job=job: address in prometheus.targets(job), f"a target of {job}")
-                    assert prometheus.targets(job) == {address: {"job": job, **labels}}
-                found = prometheus.get("query", query='answers{service="/shop/web"}')["result"]
-                assert {sample["metric"]["job"] for sample in found} == {"shop", "files"}
+                    wait_until(
+                        lambda job=job: prometheus.targets(job) == {address: {"job": job, **labels}},
+                        f"a target of {job}",
+                    )
+                wait_until(lambda: jobs_with_samples(prometheus) == {"shop", "files"}, "the samples of both jobs")
                 if not has_more:
                     break
                 shop.commit(Delete(f"{WEB}/providers/{address}"))
@@ -176,6 +178,11 @@ def test_prometheus_finds_instances_loses_them_and_survives_an_empty_list(servic
         writer.terminate()
         writer.wait()
     assert name == "prometheus"
+
+
+def jobs_with_samples(prometheus):
+    found = prometheus.get("query", query='answers{service="/shop/web"}')["result"]
+    return {sample["metric"]["job"] for sample in found}
 
 
 def test_one_bad_instance_and_a_service_without_a_list_do_not_end_the_verb(shop, client, zookeeper, tmp_path):

@@ -164,6 +164,8 @@ def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
             result = {"state": "critical", "output": "refused", "since": 5}
             assert monitor.request("PUT", "monitoring/nagios1/results", {site.second: result}).status_code == 200
             daemon.run_turn()
+        # Watches report the changes of the last turn to the service.
+        wait_until(lambda: site.get("/instances") == site.verb("instances"), "the service knows the last turn")
         yield site
 
 
@@ -215,7 +217,10 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
 def test_checks_of_hosts_in_maintenance_raise_no_alarm(site: RolledOut):
     hosts = sorted(one["host"] for one in site.get("/instances")["instances"])
     assert invoke("cordon", *hosts, "--reason", "new disks", "-z", site.zookeeper).returncode == 0
-    wait_until(lambda: site.get("/instances")["instances"][0]["maintenance"] is not None, "the service knows it")
+    wait_until(
+        lambda: all(one["maintenance"] is not None for one in site.get("/instances")["instances"]),
+        "the service knows the maintenance of both hosts",
+    )
     listed = site.get("/instances")
     assert {one["maintenance"]["reason"] for one in listed["instances"]} == {"new disks"}
     assert site.verb("instances") == listed

@@ -176,5 +176,9 @@ def test_a_damaged_bucket_hides_no_other_and_its_recorded_reason_is_shown(checks
     with connected(zookeeper) as client:
         client.set(bucket, b"{")
         client.create(check_paths.UNWRITTEN, b'{"006": "it is damaged", "007": 1}')
-        wait_until(lambda: checks.read().instances.keys() == others, "the reading without the bucket")
-    assert checks.read().summary.unwritten == {"006": "it is damaged"}
+
+        def is_read() -> bool:
+            found = checks.read()
+            return found.instances.keys() == others and found.summary.unwritten == {"006": "it is damaged"}
+
+        wait_until(is_read, "the reading without the bucket, and with the reason")

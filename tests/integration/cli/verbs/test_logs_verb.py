@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 from support.agents import Fleet, put_script
@@ -48,6 +49,8 @@ def test_the_output_of_a_running_script_and_of_a_failed_one_are_shown_with_their
         wait_until(lambda: client.exists(paths.output_path("h1")), "the output of the failed script")
     assert (live["host"], live["running"], live["step"]) == ("h1", True, "deploy /who/myfoo 0")
     assert live["output"] == "unpacking with --password ***\n"
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)  # outputs have their age
     code, shown, _ = run("h1", "/who/myfoo")
     heading, *lines, place = shown.splitlines()
     assert code == 0

@@ -13,7 +13,7 @@ from support.fleets.written import WrittenFleet
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from support.repository import make_key, public
 from support.service import RunningService, running_service
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
@@ -29,6 +29,7 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service import act_routes
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -289,7 +290,8 @@ def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
     assert (removed.status_code, file in branch.files()) == (202, False)
 
 
-def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, sync, branch):
+def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, sync, branch, monkeypatch):
+    monkeypatch.setattr(act_routes, "_LONGEST", PATIENCE)  # a busy service reads a publication later
     ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
     branch.push({"shop.yaml": render_document(GROUP.to_document())})
 

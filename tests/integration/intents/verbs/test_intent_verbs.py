@@ -411,7 +411,7 @@ def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(s
         site.publish()
     assert unapproved == site.branch.tip()
     with site.following():
-        waited = site.run("approve", SHOP, "--reason", "friendlier", "--wait", "--timeout", "60")
+        waited = site.run("approve", SHOP, "--reason", "friendlier", "--wait", "--timeout", str(UNLIMITED))
     assert (waited.returncode, "done: 0 deployments" in waited.stderr) == (0, True)
     assert "never seen: h2.example.com:/p1/shop/db.0, h1.example.com:/p1/shop/front.0" in waited.stderr
     site.branch.push({"intents.yaml": changed["intents.yaml"]}, message="with the approval")

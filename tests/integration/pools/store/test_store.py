@@ -77,7 +77,7 @@ def test_hosts_in_maintenance_are_not_available_until_it_ends(zookeeper, session
         for host, until in (("h1", None), ("h2", 1.0)):
             record = Maintenance(host, "ann", "new disk", 0.0, until)
             session.commit(Create(paths.maintenance_path(host), encode(record.to_json())))
-        assert woken.wait(5)
+        assert woken.wait()
         assert sources.read().available.keys() == available_hosts(session) == {"h2", "h3"}
         assert sources.read().hosts.keys() == {"h1", "h2", "h3"}
 
