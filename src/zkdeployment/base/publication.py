@@ -80,8 +80,8 @@ class DeploymentBasis:
     """The publication that a host deploys, from a read before the host's plan was made.
 
     ``sequence`` is the sequence of the publication, 0 if the revision was set by hand. ``stamp`` is the stamp of
-    the last publication, which may be another one. ``since`` is the sequence of the last publication until this one
-    that changed something for hosts, likewise 0.
+    the last publication, which may be another one. ``since`` is the sequence of the last publication until this
+    one that changed something for hosts, likewise 0.
     """
 
     revision: Revision

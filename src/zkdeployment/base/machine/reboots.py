@@ -113,8 +113,8 @@ class SystemState(Record):
     begun and is not recorded as complete, so that the host may have packages of either release. ``pending`` is the
     reboot under way.
     ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
-    ``publication`` is the one whose steps asked for them, as ``DeploymentBasis.effective``; a state that an earlier
-    version of the program wrote has none.
+    ``publication`` is the one whose steps asked for them, as ``DeploymentBasis.effective``; a state that an
+    earlier version of the program wrote has none.
     """
 
     updated: Annotated[WantedSystem | None, OMITTED] = None
@@ -168,8 +168,7 @@ class SystemState(Record):
         if self.pending is None:
             return self
         begun = {**self.begun, str(self.pending.deployment): self.pending.count - 1}
-        begun = {name: count for name, count in begun.items() if count}
-        return replace(self, pending=None, begun=begun)._with_needed_publication()
+        return self._with_reboots(None, {name: count for name, count in begun.items() if count}, self.boots)
 
     def completed(self, deployment: Deployment) -> SystemState:
         """Return the state after the step of a deployment succeeded: its reboots count no more."""
@@ -177,11 +176,9 @@ class SystemState(Record):
 
     def without_abandoned(self, is_wanted: Callable[[str], bool]) -> SystemState:
         """Return the state in which only reboots for deployments that ``is_wanted`` accepts count."""
-        return replace(
-            self,
-            begun={name: count for name, count in self.begun.items() if is_wanted(name)},
-            boots={name: count for name, count in self.boots.items() if is_wanted(name)},
-        )._with_needed_publication()
+        begun = {name: count for name, count in self.begun.items() if is_wanted(name)}
+        boots = {name: count for name, count in self.boots.items() if is_wanted(name)}
+        return self._with_reboots(self.pending, begun, boots)
 
     def counting_for(self, publication: str) -> SystemState:
         """Return the state in which only reboots for steps of this publication count.
@@ -189,9 +186,9 @@ class SystemState(Record):
         The steps of another publication may change what needs a reboot. Reboots without a recorded publication
         count: the update before a reboot may also have updated this program.
         """
-        if self.publication is None or self.publication == publication:
-            return replace(self, publication=publication)._with_needed_publication()
-        return self.without_abandoned(lambda _name: False)
+        if self.publication not in (None, publication):
+            return self._with_reboots(self.pending, {}, {})
+        return replace(self, publication=publication if self.pending or self.begun or self.boots else None)
 
     def after_failure(self, deployment: Deployment) -> SystemState:
         """Return the state after the failure of a deployment's step was reported.
@@ -203,10 +200,12 @@ class SystemState(Record):
 
     def _without(self, subject: str) -> SystemState:
         is_own = self.pending is not None and str(self.pending.deployment) == subject
-        others = self.without_abandoned(lambda name: name != subject)
-        return replace(others, pending=None if is_own else self.pending)._with_needed_publication()
+        state = replace(self, pending=None) if is_own else self
+        return state.without_abandoned(lambda name: name != subject)
 
-    def _with_needed_publication(self) -> SystemState:
-        """Return the state without the publication if there are no reboots to which it refers."""
-        is_needed = bool(self.pending or self.begun or self.boots)
-        return self if is_needed else replace(self, publication=None)
+    def _with_reboots(
+        self, pending: RebootRecord | None, begun: Mapping[str, int], boots: Mapping[str, int]
+    ) -> SystemState:
+        """Return the state with these reboots; without any, no publication is recorded."""
+        publication = self.publication if pending or begun or boots else None
+        return replace(self, pending=pending, begun=begun, boots=boots, publication=publication)
