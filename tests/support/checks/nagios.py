@@ -293,10 +293,12 @@ class BridgedNagios:
 
     def wait_result(self, instance: str, state: str) -> str:
         """Wait until a result with this state was reported; return the output."""
+        outputs: list[str] = []
 
         def is_there() -> bool:
             result = self.service.results.get(instance)
-            return result is not None and result.state == state
+            outputs.extend([] if result is None or result.state != state else [result.output])
+            return bool(outputs)
 
         wait_until(is_there, f"the result of {instance} is {state}")
-        return self.service.results[instance].output
+        return outputs[0]
