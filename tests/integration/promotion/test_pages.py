@@ -165,8 +165,9 @@ def test_changes_of_fleets_and_promotions_are_events(service, fleets):
         )
         before = service.adapters.feed.recent_events().last
         running.cycles(20)  # every report is read again, and nothing else changes
-        fleets.fleets["us-1"].state = FleetState.STOPPED
+        # The service of the fleet may answer in between: the state, which is waited for, comes last.
         fleets.fleets["us-1"].problem = "disk full"
+        fleets.fleets["us-1"].state = FleetState.STOPPED
         seen_by(
             service,
             running,
@@ -194,8 +195,8 @@ def test_the_page_is_accessible_follows_the_fleets_and_fits_a_telephone(service,
             expect(page.locator("#fleets li h3")).to_have_text(["us-1", "us-2", "eu-1"])
             expect(page.locator("svg.rollout a")).to_have_count(2)
             page.evaluate("window.loadedOnce = true")
-            fleets.fleets["us-2"].state = FleetState.STOPPED
             fleets.fleets["us-2"].problem = HOSTILE
+            fleets.fleets["us-2"].state = FleetState.STOPPED
             running.until(lambda: fleets.records.standings["us-2"].state is FleetState.STOPPED, "us-2 is stopped")
             expect(page.locator("h1")).to_have_text("1 fleet of 3 cannot follow")
             expect(page.locator("#fleets li h3").first).to_have_text("us-2")

@@ -230,7 +230,11 @@ def test_a_freeze_lets_nothing_begin_and_says_so(fleets):
     fleets.push(CANARY, REST, freezes=[freeze])
     with fleets.promoter() as running:
         running.until(
-            lambda: (fleets.records.report or None) and fleets.records.report.waiting, "the promoter waits"
+            lambda: (
+                (fleets.records.report or None)
+                and fleets.records.report.waiting.startswith("promotions are frozen until ")
+            ),
+            "the promoter waits",
         )
         running.cycles()
         assert fleets.records.report.waiting.startswith("promotions are frozen until ")
@@ -792,7 +796,7 @@ def test_a_promoter_that_regains_the_lead_decides_on_new_answers(fleets):
         running.until_ended(commit)
         running.until(fleets.have_converged, "the fleets have converged")
         running.promoter._services._interval = 3600.0  # no service is asked again by itself
-        running.cycles()
+        running.until(lambda: not running.promoter._services._busy, "all requests have ended")
         fleets.fleets["eu-1"].state = FleetState.HELD
         running.cycles()
         assert fleets.records.standings["eu-1"].state is FleetState.CONVERGED

@@ -48,7 +48,10 @@ class Followed:
     def wait_for(self, state, **fields):
         """Wait until the report of the fleet has a state and fields, and return it."""
 
+        report = None
+
         def holds():
+            nonlocal report
             report = self.report()
             return (
                 report
@@ -57,7 +60,7 @@ class Followed:
             )
 
         wait_until(holds, f"a report with {state} and {fields}")
-        return self.report()
+        return report
 
     def follow(self, **addresses):
         """Follow services, and wait until all streams are open."""

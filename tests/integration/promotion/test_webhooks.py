@@ -26,7 +26,7 @@ def test_a_receiver_gets_the_events_of_fleets_and_promotions_and_no_others(tmp_p
         for name in fleets.fleets:
             wait_until(lambda name=name: arrived("fleet", id=name, state="converged", revision=commit), name)
         wait_until(lambda: arrived("promotion", id="1-1", state="success", revision=commit), "its success arrives")
-        fleets.fleets["us-1"].state, fleets.fleets["us-1"].problem = FleetState.STOPPED, "disk full"
+        fleets.fleets["us-1"].problem, fleets.fleets["us-1"].state = "disk full", FleetState.STOPPED
         promoter.until(lambda: fleets.records.standings["us-1"].state is FleetState.STOPPED, "us-1 is stopped")
         wait_until(lambda: arrived("fleet", id="us-1", state="stopped", former="converged"), "the stop arrives")
         assert arrived("fleet", state="stopped")[-1]["words"].endswith("disk full")

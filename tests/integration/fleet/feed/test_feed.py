@@ -29,11 +29,14 @@ from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.zookeeper.session import Session
 
+#: The time limits of a feed that soon notices an outage of ZooKeeper; those of the others outlast a busy machine.
+IMPATIENT = {"session_timeout": 6.0, "call_timeout": 3.0}
+
 
 @contextmanager
 def following(connection: str, **options: float) -> Iterator[ZooKeeperFeed]:
     """Run a feed that has read the fleet once."""
-    feed = ZooKeeperFeed(lambda: Session(connection, **{"session_timeout": 6.0, "call_timeout": 3.0} | options))
+    feed = ZooKeeperFeed(lambda: Session(connection, **{"session_timeout": 20.0, "call_timeout": 10.0} | options))
     feed.start()
     try:
         wait_until(lambda: _has_read(feed), "the first reading")
@@ -232,7 +235,7 @@ def test_the_feed_reads_a_thousand_services_once_and_an_instance_that_ends_in_a_
 def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers(
     zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy
 ):
-    with following(through(proxy, zookeeper)) as feed:
+    with following(through(proxy, zookeeper), **IMPATIENT) as feed:
         start = feed.recent_events().last
         woken: list[bool] = []
         feed.subscribe(lambda: woken.append(feed.snapshot().connected))
@@ -248,13 +251,13 @@ def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers(
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r5", "the change")
         events = [event for batch in feed.recent_events().after(start) or () for event in batch.events]
     assert away.fleet.hosts[0].version == "r1"
-    assert woken[0] is False
+    assert False in woken  # the first call may be a late one about the connection before the cut
     shown = [event for event in events if event.kind is EventKind.FEED]
     assert [event.body["connected"] for event in shown][:2] == [False, True]
 
 
 def test_a_frozen_server_is_noticed(zookeeper: str, fleet_nodes: KazooClient, proxy: Proxy):
-    with following(through(proxy, zookeeper)) as feed:
+    with following(through(proxy, zookeeper), **IMPATIENT) as feed:
         proxy.freeze()
         wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
         proxy.heal()

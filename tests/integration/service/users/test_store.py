@@ -146,11 +146,12 @@ def test_a_cached_user_is_not_trusted_without_a_connection(zookeeper, proxy, ser
     with Session(through(proxy, zookeeper)) as session:
         users = service_with(session).users
         assert users.user("alice") is not None
-        session.call_timeout = 0.5
+        limit, session.call_timeout = session.call_timeout, 0.5
         proxy.cut()
         wait_until(lambda: not session.connected, "the connection is lost")
         with pytest.raises(UnreachableError):
             users.user("alice")
+        session.call_timeout = limit
         other_service.users.retire("alice", ACT)
         proxy.heal()
         wait_until(lambda: session.connected, "the connection is back")
