@@ -77,11 +77,13 @@ def begins_with(connection: socket.socket) -> bytes:
 def test_a_request_that_is_not_sent_completely_ends_with_its_connection(
     zookeeper: str, monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
-    monkeypatch.setattr(http_server, "HEAD_LIMIT", 0.5)
-    monkeypatch.setattr(http_server, "BODY_LIMIT", 0.5)
-    with running_service(zookeeper) as service, connections(service, 5, text) as opened:
-        assert all(is_closed(connection) for connection in opened)
-        assert service.client.get("/login").status_code == 200
+    with running_service(zookeeper) as service, monkeypatch.context() as short:
+        short.setattr(http_server, "HEAD_LIMIT", 0.5)
+        short.setattr(http_server, "BODY_LIMIT", 0.5)
+        with connections(service, 5, text) as opened:
+            assert all(is_closed(connection) for connection in opened)
+            short.undo()
+            assert service.client.get("/login").status_code == 200
 
 
 def test_a_time_limit_does_not_begin_again_with_each_byte(zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
