@@ -64,8 +64,19 @@ class HostReboots:
 
     def complete(self, deployment: Deployment) -> None:
         """Record that the step of a deployment is over: its reboots count no more."""
+        self.end_pending(deployment)
         system = self._adapters.system
         system.save(system.state().completed(deployment))
+
+    def end_pending(self, deployment: Deployment) -> None:
+        """Remove the record in ZooKeeper of a reboot that the step of a deployment no longer needs.
+
+        An earlier agent began that reboot, and the host has not booted since. Call this before the disk forgets
+        the reboot, or others would report a host that is complete as one that did not come back.
+        """
+        pending = self._adapters.system.state().pending
+        if pending is not None and pending.deployment == deployment:
+            self._retry(lambda: remove_reboot(self._adapters.session, self._identity.id), "reboot-not-withdrawn")
 
     def reboot(self, step: Reboot | Deploy, timeout: int, lock: ZooKeeperServiceLock | None) -> None:
         """Reboot the host for a step; never returns normally.
@@ -160,15 +171,18 @@ class HostReboots:
 def note_boot(reporting: HostReporting) -> None:
     """Complete the record of a reboot if this host has booted since; call this once in each agent.
 
-    The record in ZooKeeper is removed first: an agent that dies in between repeats both.
+    The record in ZooKeeper is removed first: an agent that dies in between repeats both. A record that the disk no
+    longer has is that of a withdrawn reboot, whose agent died before it removed the record.
     """
     system, session = reporting.adapters.system, reporting.adapters.session
     host_id = reporting.host.identity.id
     state, boot_id = system.state(), system.boot_id()
     recorded = reporting.retry_until_reachable(lambda: read_reboot(session, host_id))
-    if recorded is not None and recorded.boot_id != boot_id:
+    has_booted = recorded is not None and recorded.boot_id != boot_id
+    if has_booted or (recorded is not None and state.pending is None):
         with failpoints("end-reboot"):
             reporting.retry_until_reachable(lambda: remove_reboot(session, host_id))
+    if recorded is not None and has_booted:
         get_logger().info("rebooted", step=recorded.step, since=recorded.since, late=recorded.expired)
     if (after := state.booted(boot_id)) != state:
         with failpoints("note-boot"):

@@ -225,6 +225,7 @@ class StepEffects:
         if step.outdated:
             with failpoints("drop-outdated"):
                 self._adapters.files.originals.remove(step.outdated)
+        self._reboots.end_pending(step.deployment)
         with failpoints("record-update"):
             system.save(system.state().after_update(step.system, now, advisories, exceptions))
 
@@ -235,6 +236,7 @@ class StepEffects:
         if must_reboot(step.system, system.state(), reasons, may_reboot=system.may_reboot):
             get_logger().info("reboot-needed", reasons=reasons)
             self._reboots.reboot(step, step.system.timeout, lock)
+        self._reboots.end_pending(step.deployment)
         with failpoints("settle-system"):
             system.save(system.state().settled(step.system))
 

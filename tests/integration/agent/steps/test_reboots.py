@@ -723,3 +723,63 @@ def test_an_agent_killed_after_the_boot_reboots_no_second_time(fleet, point):
     assert machine.reboots == 1
     assert fleet.client.get_children("/zkdeployment/reboots") == []
     assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+#: A script that asks for a reboot only until it has made its change.
+ASKING_ONCE = SCRIPT + '[ -e "$0.changed" ] || { touch "$0.changed"; exit 102; }\n'
+
+
+def test_the_record_of_a_reboot_that_a_script_no_longer_needs_is_removed(fleet, asking):
+    put_script(asking.host.root, "foo", ASKING_ONCE)
+    fleet.write("/who/myfoo", {"type": "foo", "version": "1.0", "reboot": "allowed"})
+    fleet.set_version("r1")
+    with asking.host.process(failpoints="after:publish-reboot=kill") as agent:
+        agent.wait()
+    assert fleet.client.get_children("/zkdeployment/reboots") == ["h1"]
+    with asking.host.agent():
+        asking.host.wait_for_version("r1")
+        assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert (asking.reboots, asking.system) == (0, {})
+
+
+@pytest.mark.parametrize("reboot", ["if needed", "never"])
+def test_the_record_of_a_reboot_that_a_system_node_no_longer_wants_is_removed(fleet, reboot):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, OLD, "h1")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    wanted(fleet, NEW, "h1", reboot=reboot)  # the machine did not go down
+    fleet.set_version("r2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r2")
+        assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert (machine.reboots, machine.bash, "pending" in machine.system) == (1, ["5.2"], False)
+
+
+def test_a_system_that_needs_no_reboot_any_more_leaves_no_record_of_one(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1")
+    fleet.set_version("r1")
+    with machine.reaching_its_reboot():
+        pass
+    wanted(fleet, NEW, "h1", reboot="if needed")
+    fleet.set_version("r2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r2")
+        assert fleet.client.get_children("/zkdeployment/reboots") == []
+    assert (machine.reboots, "pending" in machine.system) == (1, False)
+
+
+def test_an_agent_killed_while_it_withdraws_a_reboot_leaves_the_record_to_the_next(fleet):
+    machine = Machine(fleet, "h1", **{"packages": "none", "reboot-command": "/bin/false"})
+    wanted(fleet, NEW, "h1", update="none")
+    fleet.set_version("r1")
+    with machine.host.process(failpoints="after:withdraw-reboot=kill") as agent:
+        agent.wait()
+    assert fleet.client.get_children("/zkdeployment/reboots") == ["h1"]
+    fleet.client.delete("/os/web/deploy/h1")
+    fleet.set_version("r2")
+    with machine.host.agent():
+        machine.host.wait_for_version("r2")
+    assert fleet.client.get_children("/zkdeployment/reboots") == []
