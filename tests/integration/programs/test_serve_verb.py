@@ -95,8 +95,10 @@ def test_the_service_waits_while_others_can_write_users(zookeeper, client, serve
     _, log = service = serve(f"{zookeeper}\n{access}", f"listen = 127.0.0.1:{port}")
     wait_until(lambda: "others may have written below /zkdeployment/users" in log.read_text(), "it is logged")
     wait_for_health(service, url, 503)
+    removal = client.transaction()  # in one, because the service creates its nodes again
     for path in ("mallory", ".keep", ""):
-        client.delete(f"/zkdeployment/users/{path}".rstrip("/"))
+        removal.delete(f"/zkdeployment/users/{path}".rstrip("/"))
+    assert not [result for result in removal.commit() if isinstance(result, Exception)]
     wait_for_health(service, url, 200)
 
 

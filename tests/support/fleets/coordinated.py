@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from kazoo.exceptions import NodeExistsError
+
 from support.metrics import probe_of
 from support.strategies import advanced_rollout, begun_rollout, ended_rollout
 from support.waiting import ManualClock
@@ -272,5 +274,9 @@ class ScriptedRollout:
         }
 
     def _put(self, path: str, value: object) -> None:
-        self._client.ensure_path(path)
-        self._client.set(path, json.dumps(value).encode())
+        """Set a node's value; a new node never exists without it, because agents may be reading it."""
+        data = json.dumps(value).encode()
+        try:
+            self._client.create(path, data, makepath=True)
+        except NodeExistsError:
+            self._client.set(path, data)

@@ -112,6 +112,8 @@ def test_a_host_that_did_not_reach_the_last_change_deploys(publishing: Publishin
         # The same revision again, after drift was corrected: nothing changes for hosts that have the revision.
         publishing.put("/who/myfoo", {"type": "foo", "version": "1.0", "by-hand": True})
         publishing.sync(force=True)
+        corrected = (publishing.get("/zkdeployment/targets") or {})["sequence"]
+        wait_until(lambda: host.node["sequence"] == corrected, "the host has completed the correction")
         third = publishing.push(TREE, q_yaml=quarantine("3.0"))
         publishing.sync()
         wait_for(host, third)

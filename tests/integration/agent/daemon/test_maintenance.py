@@ -275,9 +275,11 @@ def test_a_maintenance_of_the_other_host_prevents_the_undeployment_that_waits_fo
         return found
 
     monkeypatch.setattr(DrainSupervision, "conditions", cordoned_meanwhile)
-    with h1.agent(), h2.agent():
-        for host in ("h1", "h2"):
-            wait_until(lambda: "kept" in fleet.get(f"/zkdeployment/maintenance/{host}"), "the host is drained")  # noqa: B023
+    with h1.agent():
+        h1.wait_for_version(first)  # else h2 may find no other host that runs the service
+        with h2.agent():
+            for host in ("h1", "h2"):
+                wait_until(lambda: "kept" in fleet.get(f"/zkdeployment/maintenance/{host}"), "the host is drained")  # noqa: B023
     assert not [call for call in fleet.calls() if "-u" in call]
 
 

@@ -357,6 +357,7 @@ def test_a_fleet_that_is_not_stopped_needs_no_retry(shop, capsys):
 
 def test_a_host_that_has_not_failed_or_is_away_and_a_stop_by_an_operator_are_refused(shop, operator, capsys):
     with shop.h1.agent(), shop.h2.agent():
+        registered(shop.h2)
         shop.fail()
         assert shop.retry("h2") == 3
         assert "h2 cannot try again: it has not failed" in capsys.readouterr().err
