@@ -23,7 +23,7 @@ from zkdeployment.publishing.store.cluster import (
     recording_stop,
 )
 from zkdeployment.strategies.permission import PhaseReport
-from zkdeployment.strategies.store.agent_records import encode_report, read_judging_part
+from zkdeployment.strategies.store.agent_records import encode_report, granting_id, read_judging_part
 from zkdeployment.tree.values import node_name
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
@@ -117,12 +117,13 @@ def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operat
 def _report_path(session: Session, record: RebootRecord, published: Published, cluster: Cluster) -> str | None:
     """Return where the failure is reported to a rollout; ``None`` if no rollout judges the host.
 
-    The rollout that permitted the step judges the host while its nodes exist, then a later rollout of the
-    publication, unless that rollout has the report of the host already.
+    The rollout that permitted the step judges the host until that rollout stops the fleet or another one begins,
+    then a later rollout of the publication, unless that rollout has the report of the host already.
     """
     if record.rollout is not None and record.phase is not None:
         report = paths.report_path(record.rollout, record.phase, record.host_id)
-        if session.get(report.rpartition("/")[0]) is not None:
+        rollouts, reports = session.get_many([paths.ROLLOUTS, report.rpartition("/")[0]])
+        if granting_id(rollouts) == record.rollout and reports is not None:
             return report
     if record.alone:
         return None

@@ -324,6 +324,25 @@ def test_a_host_that_does_not_come_back_is_judged_by_the_next_rollout_of_its_pub
     assert fleet.version == "r1"
 
 
+def test_a_host_that_does_not_come_back_after_its_rollout_stopped_the_fleet_is_named_by_a_stop(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot_timeout=60)
+    rollout = ScriptedRollout(fleet, "r1")
+    rollout.begin()
+    rollout.grant("deploy")
+    with machine.reaching_its_reboot():
+        pass
+    rollout.end()
+    fleet.set_version(None)
+    before = rollout.reports()
+    with Session(fleet.connection) as session:
+        (record,) = read_reboots(session)
+        assert record.rollout == rollout.id
+        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert [stop.host_id for stop in read_stops(session)] == ["h1"]
+    assert rollout.reports() == before
+
+
 def test_a_host_that_can_be_leased_and_does_not_come_back_does_not_stop_the_fleet(fleet):
     machine = Machine(fleet, "h1", role="lease:spare")
     wanted(fleet, NEW, "spare", reboot_timeout=60)
