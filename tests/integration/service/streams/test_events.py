@@ -128,7 +128,8 @@ def read_once(service: RunningService) -> None:
 
 
 def _is_read(service: RunningService) -> bool:
-    return service.adapters.feed.recent_events().last > 0
+    feed = service.adapters.feed
+    return feed.recent_events().last > 0 and feed.snapshot().connected
 
 
 def test_changes_are_sent_as_events_with_ids(zookeeper: str, fleet_nodes: KazooClient):
