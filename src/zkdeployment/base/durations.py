@@ -79,8 +79,17 @@ def seconds_ahead(time: float, now: float) -> float:
 
 def utc_text(time: float) -> str:
     """Return a time in seconds since the epoch, ``2026-05-01 18:00 UTC``, also one that no calendar has."""
+    return _utc_text(time, "%Y-%m-%d %H:%M")
+
+
+def utc_clock_text(time: float) -> str:
+    """Return the time of day of a time in seconds since the epoch, ``18:00 UTC``, also if no calendar has it."""
+    return _utc_text(time, "%H:%M")
+
+
+def _utc_text(time: float, form: str) -> str:
     try:
-        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+        return f"{datetime.fromtimestamp(time, UTC):{form}} UTC"
     except (ValueError, OverflowError, OSError):
         return f"{time:g} seconds since the epoch"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.durations import utc_clock_text
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.stop import Stop
 from zkdeployment.base.system import WantedSystem
@@ -19,10 +19,6 @@ from zkdeployment.base.values import dataclass
 MAX_REBOOTS = 3
 
 _NO_EXCEPTIONS: Mapping[str, str] = MappingProxyType({})
-
-
-def _clock(time: float) -> str:
-    return f"{datetime.fromtimestamp(time, UTC):%H:%M} UTC"
 
 
 def deployment_of(system: WantedSystem) -> Deployment:
@@ -59,7 +55,7 @@ class RebootRecord(Record):
     expired: Annotated[bool, OMITTED] = False
 
     def __str__(self) -> str:
-        return f"reboots since {_clock(self.since)} for {self.step!r}, {self.return_text}"
+        return f"reboots since {utc_clock_text(self.since)} for {self.step!r}, {self.return_text}"
 
     @property
     def sentence(self) -> str:
@@ -69,7 +65,7 @@ class RebootRecord(Record):
     @property
     def return_text(self) -> str:
         """When the host is expected back, as text for people."""
-        return f"expected back by {_clock(self.deadline)}"
+        return f"expected back by {utc_clock_text(self.deadline)}"
 
     @property
     def deployment(self) -> Deployment:

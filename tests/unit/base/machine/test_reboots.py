@@ -54,6 +54,13 @@ def test_only_a_step_that_used_all_its_reboots_counts_them_anew_after_its_failur
     assert thrice.after_failure(step) == SystemState()
 
 
+def test_times_of_a_damaged_record_are_shown_as_seconds():
+    assert str(RECORD) == "reboots since 00:01 UTC for 'reboot for /os/web', expected back by 00:16 UTC"
+    damaged = replace(RECORD, since=float("nan"), deadline=1e12)
+    assert "since nan seconds since the epoch for" in str(damaged)
+    assert damaged.return_text == "expected back by 1e+12 seconds since the epoch"
+
+
 def test_reboots_count_only_for_their_publication():
     state = SystemState().rebooting(RECORD, "7").booted("boot-2")
     assert state.counting_for("7") == state
