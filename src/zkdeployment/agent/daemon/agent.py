@@ -14,6 +14,7 @@ from zkdeployment.agent.daemon.deployment import DeploymentRun, HostCommands, Ro
 from zkdeployment.agent.daemon.draining import DrainSupervision, drain_host, refuse_drain
 from zkdeployment.agent.daemon.waits import AgentWaits
 from zkdeployment.agent.reporting.failures import reason
+from zkdeployment.agent.reporting.host_reporting import RefusalCause
 from zkdeployment.agent.rules.lease import LEASE_ERRORS, HostRole
 from zkdeployment.agent.steps.reboots import note_boot, withdraw_reboot
 from zkdeployment.base.cluster import Cluster, ClusterState, Mandate, Revision, held_reason
@@ -126,7 +127,7 @@ class PublicationReader:
             if isinstance(verified, CycleEvent):
                 return verified
             published = verified
-        self._reporting.deployment.clear_refusal()
+        self._reporting.deployment.clear_refusal(RefusalCause.PUBLICATION)
         return published
 
     def _read_trusted(self, trusted: TrustedPublications, revision: Revision) -> Published | CycleEvent:
@@ -140,7 +141,7 @@ class PublicationReader:
             self._reporting.failures.fail(revision, DeploymentFailure(0, VERIFICATION), error)
             return CycleEvent.PUBLICATION_UNTRUSTED
         except HostFilesError as error:
-            self._reporting.deployment.refuse(reason(error))
+            self._reporting.deployment.refuse(reason(error), RefusalCause.PUBLICATION)
             return CycleEvent.DEFECT_MET
         return published
 
@@ -191,7 +192,7 @@ class AgentCycle:
         try:
             self._reconcile()
         except StalePublicationError as error:
-            self._reporting.deployment.refuse(str(error))
+            self._reporting.deployment.refuse(str(error), RefusalCause.PUBLICATION)
             self._advance(CycleEvent.PUBLICATION_LOST)
         except (ConflictError, UnreachableError) as error:
             get_logger().info("cycle-restarted", reason=str(error))
@@ -233,6 +234,8 @@ class AgentCycle:
         self._stamp = None if cluster is None else cluster.stamp
         maintenance = None if cluster is None else cluster.maintenance.get(self._reporting.host.identity.id)
         self.maintenance_end = None if maintenance is None else maintenance.until
+        if mandate is None or not mandate.is_drain:
+            self._reporting.deployment.clear_refusal(RefusalCause.DRAIN)
         if cluster is not None and maintenance is not None:
             self._hold(cluster)
             self._leave_locks()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.daemon.deployment import FailedError, Supervision
 from zkdeployment.agent.daemon.plans import HostPlan
 from zkdeployment.agent.reporting.failures import reason
+from zkdeployment.agent.reporting.host_reporting import RefusalCause
 from zkdeployment.agent.rules.draining import UNSIGNED, Drain, plan_drain, witness
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.store.registration import host_path
@@ -100,8 +101,9 @@ def drain_host(reporting: HostReporting, supervision: DrainSupervision) -> bool 
     try:
         drain = supervision.plan_drain()
     except _UNREADABLE as error:
-        reporting.deployment.refuse(reason(error))
+        reporting.deployment.refuse(reason(error), RefusalCause.DRAIN)
         return None
+    reporting.deployment.clear_refusal(RefusalCause.DRAIN)
     try:
         if drain.plan.steps:
             _undeploy(reporting, supervision, drain)

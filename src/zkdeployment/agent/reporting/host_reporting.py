@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.agent.reporting.failures import FailureReporter
@@ -258,6 +259,13 @@ class HostPresence:
         self.telemetry.write(self.host, up=up)
 
 
+class RefusalCause(Enum):
+    """What a host could not read, so that it starts no deployment."""
+
+    PUBLICATION = "publication"
+    DRAIN = "drain"
+
+
 class DeploymentStatus:
     """Updates the status file, the host's version on disk, its node and the metrics during a deployment.
 
@@ -267,7 +275,7 @@ class DeploymentStatus:
     def __init__(self, presence: HostPresence) -> None:
         self._presence = presence
         self._run = presence.adapters.run
-        self._refusal: str | None = None
+        self._refusals: dict[RefusalCause, str] = {}
 
     def begin(self, revision: Revision) -> None:
         """Show that a deployment begins and clear the error of the last one."""
@@ -370,11 +378,11 @@ class DeploymentStatus:
         if self._run.read_status() != "done":
             self._run.write_status(self._presence.host.version, "done")
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, cause: RefusalCause) -> None:
         """Show, until ``clear_refusal``, why this host starts no deployment; log each reason once."""
         if self._presence.host.error != reason:
             self.stay_failed(reason)
-            self._refusal = reason
+            self._refusals[cause] = reason
 
     def stay_failed(self, reason: str) -> None:
         """Show the error that excludes this host until its next deployment; log each reason once."""
@@ -390,12 +398,12 @@ class DeploymentStatus:
         self._presence.adapters.notifier.status(reason)
         self._presence.refresh()
 
-    def clear_refusal(self) -> None:
-        """Clear the error that the last ``refuse`` showed, if it is still shown."""
-        if self._refusal is not None and self._presence.host.error == self._refusal:
+    def clear_refusal(self, cause: RefusalCause) -> None:
+        """Clear the error that the last ``refuse`` for this cause showed, if it is still shown."""
+        shown = self._refusals.pop(cause, None)
+        if shown is not None and self._presence.host.error == shown:
             self._presence.set_error(None)
             self._presence.refresh()
-        self._refusal = None
 
 
 class InventoryReporter:

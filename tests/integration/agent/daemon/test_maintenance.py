@@ -237,6 +237,10 @@ def test_a_drained_host_whose_packages_cannot_be_read_does_not_stop_the_fleet(
             broken.setattr(h2.packages, "installed", locked)
             drained.wait_until_idle()
             assert h2.wait_for_error() == "rpm is locked"
+            drained.wait_until_idle()
+            shown = fleet.client.get("/hosts/h2")[1].version
+            drained.wait_until_idle()
+            assert fleet.client.get("/hosts/h2")[1].version == shown
         assert fleet.version == first
         drained.wait_until_idle()
         wait_until(lambda: "error" not in h2.node, "the error is gone")
