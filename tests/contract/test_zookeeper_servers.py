@@ -187,7 +187,8 @@ def test_ephemeral_nodes_end_with_their_session_and_not_with_a_connection(arena)
                 assert session.id == before
                 assert session.get("/mine").owner == before
                 arena.expire(session)
-                arena.wait_until(lambda: session.connected and session.id not in {None, before})
+                arena.wait_until(lambda: session.link.sessions > 1 and session.connected)
+                assert session.id not in {None, before}
                 arena.wait_until(lambda: other.get("/mine") is None)
                 assert session.link.sessions == 2
 

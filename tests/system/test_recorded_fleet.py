@@ -379,6 +379,7 @@ def lend_a_host(fleet: RecordedFleet) -> str:
     fleet.act("user", "add", "team", "--role", "tenant", "--ssh-key", str(fleet.place / "team_key.pub"))
     wait_until(lambda: states(fleet) == ["ready"], "a node is ready")
     fleet.act("session", "request", "web=1", "--tenant", "team", "--reason", "a test")
+    wait_until(lambda: states(fleet) == ["deployed"], "the tenant has the host")
     (session,) = fleet.json("session", "list")["sessions"]
     return str(session["id"])
 

@@ -36,9 +36,9 @@ def machines(tmp_path: Path) -> Iterator[object]:
 def playbooks_of(place: Path) -> list[psutil.Process]:
     """Return the programs of Ansible that run playbooks in a directory."""
     found = []
-    for program in psutil.process_iter(["cmdline"]):
+    for program in psutil.process_iter(["cmdline", "cwd"]):  # both at once, because programs may end meanwhile
         words = program.info["cmdline"] or []
-        if any("ansible-playbook" in word for word in words) and program.cwd() == str(place):
+        if any("ansible-playbook" in word for word in words) and program.info["cwd"] == str(place):
             found.append(program)
     return found
 
