@@ -103,7 +103,7 @@ def test_a_rollout_succeeds_when_its_plugin_has_run_and_fails_if_it_cannot(nagio
     add_plugin(nagios, "check_broken", "#!/no/such/interpreter\n")
     add_plugin(nagios, "check_slow", "#!/bin/sh\nexec sleep 60\n")
     with (nagios.directory / "nagios.cfg").open("a") as configuration:
-        configuration.write("service_check_timeout=2\n")
+        configuration.write("service_check_timeout=10\n")
     with nagios.running(), nagios.bridge():
         critical = nagios.want("critical", "h1", "check_dummy", "2", interval=3600)
         broken = nagios.want("broken", "h1", "check_broken")
@@ -113,7 +113,7 @@ def test_a_rollout_succeeds_when_its_plugin_has_run_and_fails_if_it_cannot(nagio
         nagios.wait_state(broken, "rollout_failed")
         nagios.wait_state(slow, "rollout_failed")
         assert "check_broken failed: (Return code of 127 is out of bounds" in nagios.service.reason(broken)
-        assert "check_slow failed: (Service check timed out after 2.0" in nagios.service.reason(slow)
+        assert "check_slow failed: (Service check timed out after 10.0" in nagios.service.reason(slow)
         assert sorted(name for name in nagios.files() if name.startswith("check-")) == [
             f"check-{critical}.cfg",
             f"check-{critical}.sh",
