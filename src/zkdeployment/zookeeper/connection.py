@@ -360,7 +360,7 @@ class Connection:
     # Inside
 
     def _encryption(self) -> ssl.SSLContext | None:
-        """Return the TLS context; raises ``UnreachableError`` for unusable files, as they are being renewed."""
+        """Return the TLS context; raises ``UnreachableError`` for unusable files: they are being renewed."""
         try:
             return encryption(self._access)
         except ConfigurationError as error:

@@ -260,7 +260,7 @@ class HostPresence:
 
 
 class RefusalCause(Enum):
-    """What a host could not read, so that it starts no deployment."""
+    """The facts that a host could not read, so that it starts no deployment."""
 
     PUBLICATION = "publication"
     DRAIN = "drain"
