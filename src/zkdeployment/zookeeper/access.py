@@ -88,7 +88,8 @@ def encryption(access: Access) -> ssl.SSLContext | None:
 #: be tried within the time limit of a call.
 _CONNECT_LIMIT = 3.0
 
-#: Seconds for a server even if the name service has used up the time.
+#: Seconds that each server leaves to each of the next ones, and the least time for a server.
+_RESERVE = 1.0
 _LEAST_SHARE = 0.1
 
 
@@ -173,10 +174,10 @@ def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *
 
 
 def _attempts(hosts: list[tuple[str, int]], timeout: float) -> Iterator[tuple[str, int, float]]:
-    """Yield each address with its share of the time that is left, so that silent servers leave time for others."""
-    deadline = time.monotonic() + timeout
-    for left, (host, port) in zip(range(len(hosts), 0, -1), hosts, strict=True):
-        yield host, port, max(_LEAST_SHARE, (deadline - time.monotonic()) / left)
+    """Yield each address with its time limit, which leaves time for the next ones; a busy server needs long."""
+    deadline, reserve = time.monotonic() + timeout, min(_RESERVE, timeout / len(hosts))
+    for left, (host, port) in zip(range(len(hosts) - 1, -1, -1), hosts, strict=True):
+        yield host, port, max(_LEAST_SHARE, deadline - time.monotonic() - left * reserve)
 
 
 #: The line with the last transaction in a server's answer to ``srvr``; a server that does not serve has none.

@@ -203,15 +203,18 @@ def withdraw_reboot(reporting: HostReporting, steps: Iterable[Step]) -> None:
 def forget_abandoned_steps(reporting: HostReporting, plan: Plan, basis: DeploymentBasis) -> None:
     """Forget the reboots for steps that the plan no longer has, so that later steps count their own.
 
-    The reboots for steps of another publication do not count either. The reboots for services of stopped groups
-    count: their steps are only withheld.
+    The reboots for steps of another publication do not count either, but for updates of the system: each update
+    counts its own. The reboots for services of stopped groups count: their steps are only withheld.
     """
     withdraw_reboot(reporting, plan.steps)
     named = _rebooting(plan.steps)
     withheld = frozenset().union(*plan.withheld.values())
     system = reporting.adapters.system
     before = system.state()
-    after = before.counting_for(basis.effective).without_abandoned(
+    updates = _rebooting(
+        step for step in plan.steps if isinstance(step, Reboot | UpdateSystem) and step.system.update != "none"
+    )
+    after = before.counting_for(basis.effective, updates).without_abandoned(
         lambda name: name in named or name.rpartition(" ")[0] in withheld
     )
     if after != before:

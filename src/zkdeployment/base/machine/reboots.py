@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Annotated, ClassVar
@@ -176,14 +176,14 @@ class SystemState(Record):
         boots = {name: count for name, count in self.boots.items() if is_wanted(name)}
         return self._with_reboots(self.pending, begun, boots)
 
-    def counting_for(self, publication: str) -> SystemState:
-        """Return the state in which only reboots for steps of this publication count.
+    def counting_for(self, publication: str, lasting: Collection[str] = ()) -> SystemState:
+        """Return the state in which only reboots for steps of this publication, and ``lasting`` ones, count.
 
         The steps of another publication may change what needs a reboot. Reboots without a recorded publication
         count: the update before a reboot may also have updated this program.
         """
         if self.publication not in (None, publication):
-            return self._with_reboots(self.pending, {}, {})
+            return self.without_abandoned(lambda name: name in lasting)
         return replace(self, publication=publication if self.pending or self.begun or self.boots else None)
 
     def after_failure(self, deployment: Deployment) -> SystemState:

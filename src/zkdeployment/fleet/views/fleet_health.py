@@ -216,11 +216,12 @@ def _rollout(
 ) -> Iterator[_Finding]:
     """Judge a rollout by its last change, because hosts that wait for the rollout are not slow.
 
-    A rollout that waits for a bake time is not slow either.
+    A rollout with a coordinator that waits for a bake time is not slow either.
     """
     state = snapshot.rollout
     unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
-    health, _ = limits.judge(max(0.0, unchanged_for - (0.0 if state is None else baking_for(state, now))) / 60)
+    baking = 0.0 if state is None or snapshot.coordinator is None else baking_for(state, now)
+    health, _ = limits.judge(max(0.0, unchanged_for - baking) / 60)
     if state is None or is_attempt_due(state) or (state.ended is None and snapshot.coordinator is None):
         reason = "no coordinator runs" if snapshot.coordinator is None else "the rollout has not begun"
         rollout = f"the rollout of {short(snapshot.published)}"

@@ -6,17 +6,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, is_named
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, all_have, select_hosts
+from zkdeployment.fleet.views.status import UNAWAITED, FleetStatus, HostStatus, all_have, select_hosts
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from zkdeployment.publishing.records import PublicationRecord
-
-
-#: The states in which a host never gets a revision.
-_STAYING = frozenset({HostState.EXCLUDED, HostState.MAINTENANCE})
 
 
 class WaitVerdict(Enum):
@@ -52,12 +48,13 @@ def wait_verdict(
     stopped = (
         status.missed
         or (state is ClusterState.STOPPED and not _will_continue(status, awaited))
-        or any(host.expected and host.state in _STAYING for host in awaited)
+        or any(host.expected and host.state in UNAWAITED for host in awaited)
     )
     if revision is None:
         reached = status.is_published and (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
     else:
-        reached = all_have(awaited, str(revision))
+        is_awaited = any(host.expected for host in awaited) or is_named(status.wanted, str(revision))
+        reached = is_awaited and all_have(awaited, str(revision))
     pending = not hosts and not status.completed and (revision is None or is_named(status.wanted, str(revision)))
     if reached and not pending:
         return WaitVerdict.REACHED

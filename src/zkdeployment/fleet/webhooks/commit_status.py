@@ -104,7 +104,7 @@ def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
     found = []
     status, refusal = reading.status, reading.fleet.refusal
     if isinstance(status.wanted, str) and is_commit(status.wanted):
-        state, description = _state(status)
+        state, description = _state(status, reading.fleet.since)
         found.append(CommitStatus(status.wanted, state, description, reading.present_sequence))
     if refusal is not None and isinstance(refusal.revision, str) and refusal.revision != status.wanted:
         reason = refusal.problems[0] if refusal.problems else "see the log of the syncer"
@@ -130,7 +130,8 @@ def changed_statuses(
     return (*replaced, *(status for status in present if status.is_news_after(known.get(status.commit))))
 
 
-def _state(status: FleetStatus) -> tuple[CommitState, str]:
+def _state(status: FleetStatus, since: int) -> tuple[CommitState, str]:
+    """Return the state of the wanted commit, whose publication concerns hosts ``since`` a sequence."""
     expected = [host for host in status.hosts if host.expected]
     failed = [host for host in expected if host.state is HostState.FAILED]
     done = sum(host.state is HostState.CONVERGED for host in expected)
@@ -143,8 +144,9 @@ def _state(status: FleetStatus) -> tuple[CommitState, str]:
         return CommitState.FAILED, f"failed: the rollout ended with {count}"
     if state is ClusterState.STOPPED:
         return CommitState.FAILED, f"stopped with {count}"
-    if status.group_stops:  # hosts without the steps of a stopped group have the revision
-        return CommitState.FAILED, f"failed: {status.group_stops[0]}"
+    for stop in status.group_stops:  # hosts without the steps of a stopped group have the revision
+        if stop.sequence >= since:
+            return CommitState.FAILED, f"failed: {stop}"
     if status.converged:
         return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
     if status.deployed:

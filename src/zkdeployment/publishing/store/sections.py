@@ -293,15 +293,17 @@ class RequestWriter(SectionWriter):
     needs = SectionReads([paths.REQUEST])
 
     def operations(self, before: Before, after: After) -> SectionOperations:
-        """Return the operation that removes the request, or one that is too old to be served.
+        """Return the operation that removes the request, or a refused one that is too old to be served.
 
         Raises ``ConflictError`` if another request than that of the publication stands.
         """
         node, request, record = before.nodes[paths.REQUEST], after.publication.request, after.publication.record
         if request is None:
-            if node is None or record is None or not request_of(node).is_expired(record.time):
+            found = None if node is None else request_of(node)
+            if node is None or found is None or found.error is None or record is None:
                 return SectionOperations()
-            return SectionOperations(closing=[Delete(paths.REQUEST, node.version)])
+            is_abandoned = found.is_expired(record.time)  # its answer was not read
+            return SectionOperations(closing=[Delete(paths.REQUEST, node.version)] if is_abandoned else ())
         if node is None or request_of(node).id != request:
             raise ConflictError("the request for a publication was withdrawn or replaced")
         return SectionOperations(closing=[Delete(paths.REQUEST, node.version)])

@@ -213,7 +213,7 @@ def _current(facts: CommitFacts, common: tuple[str, str, str, str], stages: list
         tone, headline = Tone.BAD, f"Failed on {counted(failed, 'host', ',')}"
     elif snapshot.cluster is not None and snapshot.cluster.state is not ClusterState.RUNNING:
         tone, headline = Tone.HALTED, f"The fleet is {snapshot.cluster.state.value}; {hosts}"
-    elif (stopped := stopped_groups(status)) is not None:
+    elif (stopped := stopped_groups(status, snapshot.since)) is not None:
         tone, headline = stopped[:2]
     elif tone is Tone.GOOD:
         headline = "Converged on all hosts"

@@ -354,9 +354,12 @@ def _unfinished(
     return stopped_groups(status) or _unpublished(snapshot, status, syncer, now) or _undecided(status)
 
 
-def stopped_groups(status: FleetStatus) -> tuple[Tone, str, str, str, float] | None:
-    """Return the stops of groups, which hosts with the wanted revision may lack, and the first time as above."""
-    stops = status.group_stops
+def stopped_groups(status: FleetStatus, since: int = 0) -> tuple[Tone, str, str, str, float] | None:
+    """Return the stops of groups, which hosts with the wanted revision may lack, and the first time as above.
+
+    Only stops in the publication with the sequence ``since``, or in later ones, count.
+    """
+    stops = [stop for stop in status.group_stops if stop.sequence >= since]
     if not stops:
         return None
     headline = f"{len(stops)} groups are stopped" if len(stops) > 1 else f"Group {stops[0].group} is stopped"

@@ -8,6 +8,7 @@ from kazoo.security import make_acl
 from support.agents import called, wait_for_versions
 from support.fleets.written import WrittenFleet
 from support.forks import run_forked
+from support.trees import foo_assignment
 from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.files.filesystem import Filesystem
@@ -217,7 +218,9 @@ def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet
     fleet.service("/who/myfoo", "foo", "1.0", web=1)
     fleet.set_version("r1")
     fleet.client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
-    fleet.client.create("/zkdeployment/targets/web", b"[]")
+    fleet.client.create(
+        "/zkdeployment/targets/web", json.dumps([foo_assignment(version="1.0").to_json()]).encode()
+    )
     second = fleet.host("h2")
     with second.agent(), host.agent():
         wait_for_versions([host, second], "r1")
@@ -231,6 +234,7 @@ def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet
         assert hosts == {"h1": ("absent", True), "h2": ("absent", False), "h3": ("converged", True)}
         assert code == 4
         assert "h1.example.com" in run("status")[1]
-        assert run("forget", "h1.example.com") == (0, "forgot h1.example.com\n")
+        assert run("forget", "h1.example.com")[0] == 3  # the tree deploys something only there
+        assert run("forget", "--force", "h1.example.com") == (0, "forgot h1.example.com\n")
         code, out = run("status")
         assert (code, "no host runs what the tree deploys to web" in out) == (4, True)

@@ -594,6 +594,20 @@ def test_the_boot_for_a_generation_is_not_that_for_the_next(fleet):
     assert machine.reboots == 2
 
 
+def test_the_boot_for_an_update_counts_in_the_next_publication_that_leaves_the_system_unchanged(fleet):
+    machine = Machine(fleet, "h1")
+    wanted(fleet, NEW, "h1", reboot="always")
+    for revision in ("r1", "r2"):
+        fleet.set_version(revision)
+        if revision == "r1":
+            with machine.reaching_its_reboot():
+                pass
+            machine.boot("boot-of-r1")
+    with machine.host.agent():
+        machine.host.wait_for_version("r2")
+    assert machine.reboots == 1
+
+
 def test_a_generation_that_is_wanted_again_after_it_was_abandoned_reboots_the_host(fleet):
     machine = Machine(fleet, "h1", packages="none")
 

@@ -65,6 +65,7 @@ def test_reboots_count_only_for_their_publication():
     state = SystemState().rebooting(RECORD, "7").booted("boot-2")
     assert state.counting_for("7") == state
     assert state.counting_for("8") == SystemState()
+    assert state.counting_for("8", {*state.boots, *state.begun}) == state
     unfinished = state.rebooting(replace(RECORD, count=2), "7")
     assert unfinished.counting_for("8").booted("boot-3").counting_for("8") == SystemState()
 

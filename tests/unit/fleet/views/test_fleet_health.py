@@ -309,6 +309,12 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             id="waits for the bake time",
         ),
         pytest.param(
+            judge_rollout(baking(bake_time=1800), minutes=50, coordinator=None),
+            1,
+            "the rollout of r2 has made no progress for 29 min: no coordinator runs",
+            id="no coordinator during the bake time",
+        ),
+        pytest.param(
             judge_rollout(baking(bake_time=600), minutes=50),
             1,
             "rollout 7-1 is at group x, last change 29 min ago",

@@ -422,7 +422,10 @@ def test_a_target_to_which_only_a_controller_or_no_instance_is_deployed_needs_no
 
 def test_a_fleet_of_which_all_hosts_are_in_maintenance_is_converged():
     maintenance = {"h1": Maintenance("h1", "ann", "new disk", 1.0)}
-    assert fleet_status(CLUSTER, [host(version=OLD)], maintenance=maintenance).converged
+    status = fleet_status(CLUSTER, [host(version=OLD)], maintenance=maintenance)
+    assert status.converged
+    assert wait_verdict(status, REVISION) is WaitVerdict.REACHED
+    assert wait_verdict(status, "e" * 40) is WaitVerdict.WAITING  # not published yet
 
 
 def test_an_absent_host_whose_name_another_host_has_was_replaced():

@@ -72,7 +72,9 @@ def test_a_stop_by_an_operator_is_a_failure_without_a_host():
 def test_a_stopped_group_is_a_failure_although_all_hosts_have_the_revision():
     stop = GroupStop("p1/store/v1/shop", 7, Stop("h1", "app1", NEW, "deploy /shop 0", "exit 1", 5.0))
     description = f"failed: {stop}"
-    assert statuses(*hosts(2, 2), group_stops=(stop,)) == [(NEW, CommitState.FAILED, description)]
+    assert statuses(*hosts(2, 2), group_stops=(stop,), since=7) == [(NEW, CommitState.FAILED, description)]
+    (later,) = statuses(*hosts(2, 2), group_stops=(stop,), since=8)
+    assert later[1] is CommitState.CONVERGED
 
 
 def test_the_status_of_a_version_that_was_set_by_hand_names_no_publication():

@@ -129,10 +129,12 @@ def test_a_commit_that_failed_on_a_host_or_is_stopped_is_not_under_way():
 
 
 def test_a_commit_that_failed_in_a_stopped_group_has_not_converged():
-    stop = GroupStop("p1/store/v1/shop", 7, Stop("h1", "app1", "b" * 40, "deploy /shop 0", "exit 1", 5.0))
+    stop = GroupStop("p1/store/v1/shop", 8, Stop("h1", "app1", "b" * 40, "deploy /shop 0", "exit 1", 5.0))
     found = view(Job(COMMIT.id, JobState.PROCESSED, 8), replace(RUNNING, group_stops=(stop,)), published())
     assert (found.tone, found.headline) == (Tone.BAD, "Group p1/store/v1/shop is stopped")
     assert stages(found)[-1] == ("Converged", "failed")
+    former = replace(RUNNING, group_stops=(replace(stop, sequence=7),))
+    assert view(Job(COMMIT.id, JobState.PROCESSED, 8), former, published()).tone is Tone.GOOD
 
 
 def test_a_commit_of_documents_only_has_converged_at_once():
