@@ -2,6 +2,7 @@
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -123,22 +124,38 @@ def _is_loopback(address: str | None) -> bool:
 BODY_LIMIT = 1 << 20
 
 
+#: The most levels of brackets in a JSON body. Above it, the parser would come near the limit of recursion, where
+#: the finalizers of other objects fail; brackets within strings count, too.
+_MOST_LEVELS = 500
+_BRACKETS = re.compile(rb"[\[\]{}]")
+
+
 class BodyLimit:
-    """An ASGI application that ends requests with a body of more than ``BODY_LIMIT`` bytes with status 413."""
+    """An ASGI application that ends requests with bodies that are too long (413) or too deep (422).
+
+    A body has at most ``BODY_LIMIT`` bytes.
+    """
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on one request with a body that is counted while it is read."""
-        received = 0
+        received, level = 0, 0
+        types = [value.lower() for name, value in scope.get("headers", ()) if name == b"content-type"]
+        is_json = not types or b"json" in types[-1]
 
         async def count() -> Message:
-            nonlocal received
+            nonlocal received, level
             message = await receive()
-            received += len(message.get("body", b""))
+            body = message.get("body", b"")
+            received += len(body)
             if received > BODY_LIMIT:
                 raise HTTPException(413, f"the body is too long: expected at most {BODY_LIMIT} bytes")
+            for bracket in _BRACKETS.findall(body) if is_json else ():
+                level += 1 if bracket in b"[{" else -1
+                if level > _MOST_LEVELS:
+                    raise HTTPException(422, f"body: {TOO_DEEP}")
             return message
 
         await self._application(scope, count, send)
