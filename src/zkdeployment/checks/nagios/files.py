@@ -275,7 +275,8 @@ def read_status_file(text: str) -> NagiosStatus:
 
 
 def _values(body: str) -> dict[str, str]:
-    lines = (line.strip().partition("=") for line in body.splitlines())
+    # Only Nagios ends lines with \n: the output of a plugin may have any other separator of lines.
+    lines = (line.strip().partition("=") for line in body.split("\n"))
     return {key: value for key, separator, value in lines if separator}
 
 

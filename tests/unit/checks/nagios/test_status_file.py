@@ -1,5 +1,7 @@
 """The status file: results by instance, downtimes by host; unreadable parts are missing."""
 
+import pytest
+
 from zkdeployment.checks.nagios.files import NagiosResult, NagiosStatus, read_status_file
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
@@ -64,6 +66,13 @@ def test_results_and_our_downtimes_are_read():
         results={INSTANCE: NagiosResult("critical", "CRITICAL - a=b \\n} | x", 1699999900.0, 1699999990.0)},
         downtimes={"h1": 1700000300.0},
     )
+
+
+@pytest.mark.parametrize("separator", ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_the_output_of_a_plugin_forges_no_result(separator):
+    output = f"CRITICAL{separator}current_state=0{separator}check_command=zkdeployment-{'0' * 36}"
+    status = read_status_file(STATUS.replace("CRITICAL - a=b \\n} | x", output))
+    assert status.results == {INSTANCE: NagiosResult("critical", output, 1699999900.0, 1699999990.0)}
 
 
 def test_a_check_that_has_not_run_has_no_result():
