@@ -181,7 +181,9 @@ def _contacts(check: NagiosCheck) -> str:
 
 def _contact_name(contact: NagiosContact) -> str:
     """Return the name of a contact in Nagios, unique for its duty."""
-    return _legal(f"{contact.duty}.{contact.name}", r"[^A-Za-z0-9._-]")
+    # A dot cannot separate names with dots; the illegal separator gives them a digest.
+    separator = "/" if "." in contact.duty + contact.name else "."
+    return _legal(f"{contact.duty}{separator}{contact.name}", r"[^A-Za-z0-9._-]")
 
 
 def _addresses(contact: NagiosContact) -> str:

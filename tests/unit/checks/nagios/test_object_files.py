@@ -3,10 +3,11 @@
 import shlex
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.checks.instances import CHECK as EXAMPLE
+from zkdeployment.checks.nagios.check import NagiosContact
 from zkdeployment.checks.nagios.files import (
     NagiosPlace,
     checks_in,
@@ -116,6 +117,23 @@ def test_no_value_leaves_its_place_in_a_definition(configuration, path, name):
 def test_different_names_of_hosts_stay_different(one, other):
     names = {nagios_host_name(replace(CHECK, host_name=name)) for name in (one, other)}
     assert len(names) == len({one, other})
+
+
+NAMES = st.text("ab._-:", min_size=1, max_size=4)
+
+
+@given(NAMES, NAMES, NAMES, NAMES)
+@example("shop", "eu.ann", "shop.eu", "ann")
+def test_a_contact_in_nagios_is_of_one_duty(duty, name, other_duty, other_name):
+    contacts = {NagiosContact(duty=duty, name=name), NagiosContact(duty=other_duty, name=other_name)}
+    files = [name for contact in contacts for name in object_files([replace(CHECK, contacts=(contact,))], PLACE)]
+    assert all(map(is_object_file, files))
+    assert len({name for name in files if name.startswith("contact-")}) == len(contacts)
+
+
+def test_a_contact_whose_names_have_no_dot_has_the_name_of_its_duty_and_its_own():
+    files = object_files([replace(CHECK, contacts=(NagiosContact(duty="shop-team", name="ann"),))], PLACE)
+    assert "contact-shop-team.ann.cfg" in files
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
