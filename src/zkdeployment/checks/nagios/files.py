@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 #: The beginning of the names of commands; the id of the check instance follows.
 _COMMAND = "zkdeployment-"
 
-_FILE = re.compile(r"(?:check-(?P<instance>[0-9a-f-]{36})\.(?:cfg|sh)|(?:host|contact)-[A-Za-z0-9._-]+\.cfg)")
+#: The beginnings of the names of files: those of one check, and those that checks share.
+_OF_CHECK = "check-"
+_SHARED = ("host-", "contact-")
+
+_FILE = re.compile(
+    rf"{_OF_CHECK}(?P<instance>[0-9a-f-]{{36}})\.(?:cfg|sh)|(?:{'|'.join(_SHARED)})[A-Za-z0-9._-]+\.cfg"
+)
 _DESCRIPTION = "# "
 _NAME_LIMIT = 180
 
@@ -101,7 +107,12 @@ def instance_of_file(name: str) -> str | None:
 
 def is_shared_file(name: str) -> bool:
     """Whether a file name has the form that ``object_files`` gives to definitions of hosts and contacts."""
-    return is_object_file(name) and name.startswith(("host-", "contact-"))
+    return is_object_file(name) and name.startswith(_SHARED)
+
+
+def is_temporary_file(name: str) -> bool:
+    """Whether a file name begins like that of a temporary file for one of the ``object_files``."""
+    return name.startswith(tuple(f".{beginning}" for beginning in (_OF_CHECK, *_SHARED)))
 
 
 def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str, NagiosObjectFile]:

@@ -26,6 +26,7 @@ from zkdeployment.checks.nagios.files import (
     instance_of_file,
     is_object_file,
     is_shared_file,
+    is_temporary_file,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ _LARGEST = 4 << 20
 #: Arguments may be secret: only the owner and the group have access.
 _PROGRAM = 0o750
 _DEFINITION = 0o640
-
-#: The names of temporary files, which a killed bridge may leave behind.
-_LEFTOVER = re.compile(r"\.(?:check|host)-.*")
 
 
 class NagiosObjectDirectory:
@@ -97,7 +95,7 @@ class NagiosObjectDirectory:
         for name in sorted(self.names() - files.keys()):
             self._remove(name)
         with self._errors("read"):
-            leftovers = [file.name for file in self._directory.iterdir() if _LEFTOVER.fullmatch(file.name)]
+            leftovers = [file.name for file in self._directory.iterdir() if is_temporary_file(file.name)]
         for name in leftovers:
             self._remove(name)
 

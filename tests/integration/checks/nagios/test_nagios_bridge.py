@@ -176,7 +176,8 @@ def test_a_bridge_that_was_killed_before_the_reload_ends_at_the_same_files(nagio
             nagios.rollouts(KilledBeforeReload(nagios.program)).synchronize()
         assert nagios.service.state(first).value == "deprovision_in_progress"
         assert nagios.service.state(second).value == "rollout_in_progress"
-        (nagios.server.objects / f".check-{second}.cfg.x1y2").write_text("half of a fi")
+        for name in (f".check-{second}.cfg.x1y2", ".contact-shop.ann.cfg.x1y2"):
+            (nagios.server.objects / name).write_text("half of a fi")
         nagios.rollouts().synchronize()
         assert nagios.service.state(first).value == "deprovisioned"
         assert nagios.service.state(second).value == "active"

@@ -13,6 +13,7 @@ from zkdeployment.checks.nagios.files import (
     checks_in,
     instance_of_command,
     is_object_file,
+    is_temporary_file,
     nagios_host_name,
     object_files,
     service_description,
@@ -92,6 +93,13 @@ def test_unreadable_and_foreign_files_are_not_checks():
     assert checks_in({"check-.cfg": files[name], f"check-{'-' * 36}.cfg": files[name], "x": files[name]}) == {}
     assert not is_object_file("localhost.cfg")
     assert not is_object_file(".check-1.cfg.tmp")
+
+
+def test_temporary_files_of_all_object_files_are_recognised():
+    files = object_files([replace(CHECK, contacts=(NagiosContact(duty="shop-team", name="ann"),))], PLACE)
+    assert len(files) == 4
+    assert all(is_temporary_file(f".{name[:100]}.x1y2") for name in files)
+    assert not any(map(is_temporary_file, (*files, ".lock", ".trial", ".localhost.cfg.swp")))
 
 
 def test_the_instance_of_a_command_is_found():
