@@ -149,6 +149,21 @@ def test_contacts_that_are_on_call_are_those_of_the_service_in_nagios(nagios):
     assert nagios.verify() is None
 
 
+def test_a_contact_that_has_another_name_after_an_update_of_the_bridge_replaces_the_former_one(nagios):
+    on_call = {"name": "shop", "contacts": [{"name": "eu.ann", "email": "ann@example.com"}]}
+    nagios.want("first", "h1", "check_dummy", "0", on_call=on_call)
+    program = nagios.make_program(nagios.verify_command, ["true"])
+    nagios.rollouts(program).synchronize()
+    files = nagios.files()
+    (contact,) = nagios.server.objects.glob("contact-*.cfg")
+    for file in nagios.server.objects.glob("*.cfg"):
+        file.write_text(file.read_text().replace(contact.stem.removeprefix("contact-"), "shop.eu.ann"))
+    contact.rename(contact.with_name("contact-shop.eu.ann.cfg"))
+    assert nagios.verify() is None
+    nagios.rollouts(program).synchronize()
+    assert nagios.files() == files
+
+
 def test_a_rollout_waits_for_its_plugin_also_after_the_bridge_was_killed(nagios):
     clock, check = SystemClock(), nagios.want("first", "h1", "check_dummy", "0")
     for _ in range(2):
