@@ -117,17 +117,37 @@ def _is_loopback(address: str | None) -> bool:
         return False
 
 
-# FastAPI reads this annotation when it analyses the dependency.
-
-
 #: Bytes; the longest bodies are documents.
 BODY_LIMIT = 1 << 20
 
 
 #: The most levels of brackets in a JSON body. Above it, the parser would come near the limit of recursion, where
-#: the finalizers of other objects fail; brackets within strings count, too.
+#: the finalizers of other objects fail.
 _MOST_LEVELS = 500
-_BRACKETS = re.compile(rb"[\[\]{}]")
+_MARKS = re.compile(rb'\\.?|["\[\]{}]', re.DOTALL)
+
+
+class _Levels:
+    """Counts the levels of brackets of a JSON text that arrives in parts."""
+
+    def __init__(self) -> None:
+        self._level = 0
+        self._is_quoted = False
+        self._is_escaped = False
+
+    def deepest(self, part: bytes) -> int:
+        """Return the deepest level in the next part; brackets within strings do not count."""
+        deepest = 0
+        marks = _MARKS.findall(part, int(self._is_escaped))
+        for mark in marks:
+            if mark == b'"':
+                self._is_quoted = not self._is_quoted
+            elif not self._is_quoted and mark in b"[]{}":
+                self._level += 1 if mark in b"[{" else -1
+                deepest = max(deepest, self._level)
+        if part:
+            self._is_escaped = marks[-1:] == [b"\\"]  # the character after it is in the next part
+        return deepest
 
 
 class BodyLimit:
@@ -141,21 +161,21 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on one request with a body that is counted while it is read."""
-        received, level = 0, 0
+        received, levels = 0, _Levels()
         types = [value.lower() for name, value in scope.get("headers", ()) if name == b"content-type"]
-        is_json = not types or b"json" in types[-1]
+        is_json = not types or any(b"json" in each for each in types)
 
         async def count() -> Message:
-            nonlocal received, level
+            nonlocal received
             message = await receive()
             body = message.get("body", b"")
             received += len(body)
             if received > BODY_LIMIT:
                 raise HTTPException(413, f"the body is too long: expected at most {BODY_LIMIT} bytes")
-            for bracket in _BRACKETS.findall(body) if is_json else ():
-                level += 1 if bracket in b"[{" else -1
-                if level > _MOST_LEVELS:
-                    raise HTTPException(422, f"body: {TOO_DEEP}")
+            if is_json and b"\0" in body:  # UTF-16 or UTF-32, which the parser of JSON reads, too
+                raise HTTPException(422, "body: expected JSON in UTF-8, found a zero byte")
+            if is_json and levels.deepest(body) > _MOST_LEVELS:
+                raise HTTPException(422, f"body: {TOO_DEEP}")
             return message
 
         await self._application(scope, count, send)
