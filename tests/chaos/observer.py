@@ -29,6 +29,7 @@ from chaos.publication_reader import read_publication, read_reboots, read_regist
 from chaos.systems import SYSTEM_NAMES
 from chaos.trace import uptime
 from zkdeployment.agent.files.markers import deployment_of
+from zkdeployment.agent.files.run_directory import lasting_directory
 from zkdeployment.base.errors import ProgramError, ZkdeploymentError
 from zkdeployment.base.machine import process
 from zkdeployment.zookeeper import paths
@@ -165,7 +166,7 @@ class Observer:
     def kept_failure(self, host: str) -> str:
         """Return the failure that a host keeps on disk, as text."""
         with suppress(OSError):
-            return (self._world.run(host) / "failure").read_text(encoding="utf-8")
+            return (lasting_directory(self._world.root(host)) / "failure").read_text(encoding="utf-8")
         return ""
 
     # ZooKeeper

@@ -152,7 +152,7 @@ class Faults:
             shutil.rmtree(self._world.machines[daemon.name].logs, ignore_errors=True)
 
     def lose_run_directory(self, name: str) -> None:
-        """Reboot a machine without its run directory, unless a failure is kept there, which would be lost."""
+        """Reboot a machine without its run directory."""
         machine = self._world.machines.get(name)
         if machine is not None and machine.present:
             self._world.daemons[name].kill()

@@ -473,11 +473,9 @@ class Machine:
             self.world.checks.script_cut_off(call)
 
     def lose_run_directory(self) -> None:
-        """Clear the run directory, as a boot does, unless a failure is kept there, which would be lost."""
-        files = self.disk.files
-        if "failure" not in files:
-            for name in files.keys() - DURABLE:
-                del files[name]
+        """Clear the run directory, as a boot does."""
+        for name in self.disk.files.keys() - DURABLE:
+            del self.disk.files[name]
 
     def cut_off(self) -> None:
         """End the script that runs, as an agent does that has to end itself."""

@@ -35,7 +35,7 @@ OUTCOMES = {"back": 12, "late": 3, "lost": 2, "ignored": 2, "refused": 1}
 TIMEOUTS = (60, 300)
 
 #: The names of the files that are kept when a boot clears the run directory.
-DURABLE = frozenset({"system", "lease"})
+DURABLE = frozenset({"system", "lease", "attempt", "published", "failure"})
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,7 @@ class AgentHost:
         self.id = host_id
         self.root = fleet.directory / host_id / "root"
         self.run = fleet.directory / host_id / "run"
+        self.lasting = self.root / "var/lib/zkdeployment"
         self.log = fleet.directory / host_id / "agent.log"
         self.config = fleet.directory / host_id / "agent.cfg"
         self.root.mkdir(parents=True)

@@ -127,7 +127,7 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
     fleet.set_version("r1")
     host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
     host.fail("/who/myfoo 0")
-    block, failure = host.block(), host.run / "failure"
+    block, failure = host.block(), host.lasting / "failure"
     restarts, renew = [], Connection._renew
 
     def counted(connection: Connection, *why: Any) -> None:

@@ -47,7 +47,8 @@ def _sole_agent(directory: Path, *, use: str, key: str) -> Iterator[None]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(directory / "lock", flags, 0o644)
+        descriptor = os.open(directory / "lock", flags, 0o600)
+        os.fchmod(descriptor, 0o600)  # former agents let every user read the file, and thereby hold its lock
     except OSError as error:
         raise ConfigurationError(
             f"{key} {directory} cannot be written: {error.strerror}; make it a directory that the agent can write"
@@ -82,9 +83,13 @@ def lasting_directory(root: Path) -> Path:
 LEASE, LEASE_BASELINE, SSH_BEFORE_LEASE = "lease", "lease-baseline", "ssh-before-lease"
 
 
-def _keep_lease_files(run: Path, root: Path) -> None:
-    """Move the files about leases from the run directory, where former agents had them."""
-    for name in (LEASE, LEASE_BASELINE, SSH_BEFORE_LEASE):
+#: The files that former agents had in the run directory.
+_MOVED = (LEASE, LEASE_BASELINE, SSH_BEFORE_LEASE, "published", "failure")
+
+
+def _move_lasting_files(run: Path, root: Path) -> None:
+    """Move the files that must outlive a boot from the run directory, where former agents had them."""
+    for name in _MOVED:
         file = run / name
         if file.is_file():
             with converting_errors("move", file):
@@ -407,10 +412,10 @@ class DeploymentAttempt(Record):
 class RunDirectory:
     """The files of one agent in the directory ``path``. Writes raise ``HostFilesError``.
 
-    ``identity`` is that with which the last agent started, ``lease`` the last lease that this host began to
-    follow, ``lacking`` what the host lacks of its version, by the group that is stopped, ``attempt`` the
-    deployment that has begun to change the host. The lease and the attempt are below ``root``, if that is given:
-    they outlive a boot, like the keys of the tenant.
+    ``identity`` is that with which the last agent started, ``lacking`` what the host lacks of its version, by the
+    group that is stopped. ``published`` is the last publication that the agent has seen, ``failure`` one that is
+    not reported yet, ``lease`` the last lease that this host began to follow, ``attempt`` the deployment that has
+    begun to change the host. These four are below ``root``, if that is given, because they must outlive a boot.
     """
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
@@ -418,9 +423,9 @@ class RunDirectory:
         self.identity = identity_file(path / "identity")
         self.version = VersionFiles(path)
         self.session = SessionFile(JsonFile(path / "session", json_object, dict))
-        self.published = published_file(path / "published")
-        self.failure = JsonFile(path / "failure", Failure.from_json, Failure.to_json, expected="a failure")
         lasting = path if root is None else lasting_directory(root)
+        self.published = published_file(lasting / "published")
+        self.failure = JsonFile(lasting / "failure", Failure.from_json, Failure.to_json, expected="a failure")
         self.lease = JsonFile(lasting / LEASE, LeaseRecord.if_valid, LeaseRecord.to_json)
         self.lacking = JsonFile(path / "lacking", lacking_from_json, _lacking_to_json)
         self.attempt = JsonFile(lasting / "attempt", DeploymentAttempt.from_json, DeploymentAttempt.to_json)
@@ -445,7 +450,7 @@ class RunDirectory:
                     " agent can write to, or set another run-directory"
                 ) from error
             if root is not None:
-                _keep_lease_files(self.path, root)
+                _move_lasting_files(self.path, root)
             yield
 
     def write_status(self, revision: Revision | None, status: str) -> None:

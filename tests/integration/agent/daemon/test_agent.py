@@ -857,8 +857,11 @@ def fail_unreported(fleet, host):
     failing.unlink()
 
 
-def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(fleet, host):
+@pytest.mark.parametrize("boots", [False, True], ids=["restarted", "booted"])
+def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(fleet, host, boots):
     fail_unreported(fleet, host)
+    if boots:
+        shutil.rmtree(host.run)
     calls = fleet.calls()
     with host.agent():
         wait_until(lambda: fleet.version is None, "the stop")
@@ -881,7 +884,7 @@ def test_a_failure_that_is_reported_when_the_fleet_has_another_revision_does_not
         wait_until(lambda: "error" not in host.node, "the error is cleared")
     assert fleet.version == "r2"
     assert fleet.get("/zkdeployment/stops/h1") == {}
-    assert not (host.run / "failure").exists()
+    assert not (host.lasting / "failure").exists()
     assert "failure-obsolete" in [line["event"] for line in logs]
 
 
@@ -890,7 +893,7 @@ def test_the_obsolete_failure_of_a_host_that_may_not_start_is_shown_on_it(fleet,
     fleet.set_version("r2", importing="r3")
     with host.agent():
         wait_until(lambda: "failed with exit status 3" in host.node.get("error", ""), "the error is shown")
-        wait_until(lambda: not (host.run / "failure").exists(), "the failure is reported")
+        wait_until(lambda: not (host.lasting / "failure").exists(), "the failure is reported")
         assert fleet.version == "r2"
     assert fleet.get("/zkdeployment/stops/h1") == {}
 
@@ -910,6 +913,6 @@ def test_a_failure_whose_report_met_a_defect_is_reported_by_the_next_cycle(fleet
     monkeypatch.setattr("zkdeployment.agent.daemon.agent.Backoff", lambda **_: Backoff(first=0.1, most=0.1))
     with host.agent():
         wait_until(lambda: fleet.version is None, "the stop")
-        wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
+        wait_until(lambda: not (host.lasting / "failure").exists(), "it is reported")
     assert "exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]

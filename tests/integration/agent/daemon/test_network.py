@@ -124,10 +124,10 @@ def test_a_failure_is_mailed_while_zookeeper_is_unreachable_and_reported_later(f
             assert "ZooKeeper does not answer. The host keeps the failure" in text
             assert "The fleet is stopped" not in text
             assert fleet.version == "r1"
-            assert json.loads((host.run / "failure").read_text())["stop"]["step"] == "deploy /who/myfoo 0"
+            assert json.loads((host.lasting / "failure").read_text())["stop"]["step"] == "deploy /who/myfoo 0"
             proxy.heal()
             wait_until(lambda: fleet.version is None, "the stop")
-            wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
+            wait_until(lambda: not (host.lasting / "failure").exists(), "it is reported")
 
 
 def test_an_answer_after_the_end_of_the_lease_starts_no_step(fleet, host, proxy, capsys):

@@ -137,17 +137,17 @@ def test_a_failed_preparation_fails_only_the_host_which_stays_failed_after_a_res
 def test_a_failure_that_an_agent_could_not_report_is_reported_by_the_next_agent(fleet, host, rollout):
     rollout.grant("prepare")
     rollout.grant("deploy")
-    host.run.mkdir()
+    host.lasting.mkdir(parents=True)
     stop = Stop("h1", "h1.example.com", "r1", "deploy /who/myfoo 0", "it failed and could not say so", 1.0)
     failed = DeploymentFailure(1, stop.step, "/who/myfoo", 0)
     failure = Failure(stop, failed, RolloutPart("1-1", Phase.DEPLOY))
-    (host.run / "failure").write_text(json.dumps(failure.to_json()))
+    (host.lasting / "failure").write_text(json.dumps(failure.to_json()))
     with host.agent():
         wait_for_report(rollout, "deploy:h1")
         assert host.node["error"] == rollout.reports()["deploy:h1"] == "it failed and could not say so"
         rollout.begin(attempt=2)
         wait_for(host, "rollout 1-2 has not reached this host yet")
-        assert not (host.run / "failure").exists()
+        assert not (host.lasting / "failure").exists()
     assert fleet.version == "r1"
     assert fleet.calls() == []
 

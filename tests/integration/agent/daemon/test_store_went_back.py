@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def saved(publishing: Publishing, client: KazooClient, host: AgentHost) -> dict[
 
 
 def remembered(host: AgentHost) -> object:
-    return json.loads((host.run / "published").read_text())["sequence"]
+    return json.loads((host.lasting / "published").read_text())["sequence"]
 
 
 @pytest.mark.parametrize("how", ["wiped", "restored"])
@@ -133,6 +134,15 @@ def test_an_agent_that_starts_on_a_store_that_went_back_refuses(host, publishing
     with host.agent():
         wait_until(lambda: host.has_finished(latest), "the agent continues")
         assert "error" not in host.node
+
+
+def test_a_host_refuses_a_store_that_went_back_also_after_a_boot(fleet, host, saved, client):
+    restore(client, saved)
+    calls = fleet.calls()
+    shutil.rmtree(host.run)
+    with host.agent():
+        wait_until(lambda: "the store went back" in host.node.get("error", ""), "the agent refuses")
+    assert fleet.calls() == calls
 
 
 def test_a_version_set_by_hand_is_refused_too_on_a_store_that_went_back(fleet, host, saved, client):

@@ -58,7 +58,7 @@ def test_an_older_publication_is_deployed_and_not_taken_over_by_a_host_that_forg
         with host.agent():
             host.wait_for_version(publishing.version)
     assert len(fleet.calls()) == 4
-    (host.run / "published").unlink()
+    (host.lasting / "published").unlink()
     for path, data in published[0].items():
         fleet.client.set(path, data)
     with host.agent():

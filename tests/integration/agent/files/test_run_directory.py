@@ -12,11 +12,19 @@ from structlog.testing import capture_logs
 from zkdeployment.agent.files import run_directory
 from zkdeployment.agent.files.run_directory import RunDirectory
 from zkdeployment.base.cluster import Revision
+from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.publication import Published
+from zkdeployment.base.stop import Stop
+from zkdeployment.strategies.permission import Failure
 
 HOST = Identity("h1", "a.example.com", "web")
+
+
+FAILURE = Failure(
+    Stop("h1", "h1.example.com", "r1", "deploy /web 0", "it failed", 1.0), DeploymentFailure(1, "deploy /web 0")
+)
 
 
 @pytest.fixture
@@ -42,6 +50,13 @@ def test_a_second_agent_is_refused_and_the_first_is_named(run):
         pass
     with RunDirectory(run.path).locked(), RunDirectory(run.path.with_name("other")).locked():
         pass
+
+
+def test_only_the_user_of_the_agent_can_hold_its_locks(run, tmp_path):
+    (run.path / "lock").chmod(0o644)  # as a former agent made it
+    with run.locked(tmp_path):
+        locks = run.path / "lock", run_directory.lasting_directory(tmp_path) / "lock"
+        assert [file.stat().st_mode & 0o777 for file in locks] == [0o600, 0o600]
 
 
 def test_two_agents_with_one_root_are_refused(run, tmp_path):
@@ -299,6 +314,20 @@ def test_a_written_publication_is_read_back(run):
     assert run.published.load() is None
     run.published.save(Published(revision="abc", sequence=7))
     assert RunDirectory(run.path).published.load() == Published(revision="abc", sequence=7)
+
+
+def test_the_last_publication_and_a_failure_of_a_former_agent_are_moved_where_they_outlive_a_boot(tmp_path):
+    root, former = tmp_path / "root", RunDirectory(tmp_path / "run")
+    with former.locked():
+        former.published.save(Published(revision="abc", sequence=7))
+        former.failure.save(FAILURE)
+
+    directory = RunDirectory(tmp_path / "run", root)
+    with directory.locked(root):
+        shutil.rmtree(tmp_path / "run")
+
+    assert directory.published.load() == Published(revision="abc", sequence=7)
+    assert directory.failure.load() == FAILURE
 
 
 @pytest.mark.parametrize(
