@@ -572,26 +572,29 @@ def _open_phase(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     """Begin the phase of the first group that may start.
 
     If no group may start, the rollout records the reasons of all groups. If no group is left, the rollout ends.
-    After a critical group failed, groups that wait for an operator delay neither the stop nor the rollback.
+    After a critical group failed, groups that wait for an operator or for hosts delay neither the stop nor the
+    rollback.
     """
-    obstacles = []
+    obstacles, halt, now, failed = [], _halt_reason(state, facts), facts.now, state.rollout.critical_failed
+    is_delayed = False
     for task in state_machine.ready_tasks(state.rollout):
-        obstacle = _halt_reason(state, facts) or _obstacle(state, task, facts.now)
+        obstacle = halt or _obstacle(state, task, now)
         if not obstacle:
             return replace(
                 state,
-                active_phase=ActivePhase(task, facts.now, facts.now),
+                active_phase=ActivePhase(task, now, now),
                 waiting="",
                 waiting_since=None,
             )
         obstacles.append(obstacle)
+        is_delayed = is_delayed or not failed or bool(halt) or _waits_for_window(state, task, now)
     held = [
         f"{name} waits for {_promote_command(state, name)}: {waiting_reason(state, name)}"
         for name in state_machine.held_groups(state.rollout)
     ]
-    if not obstacles and (not held or state.rollout.critical_failed):
-        return end(state, Ending.COMPLETED, facts.now)
-    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), facts.now)
+    if not is_delayed and (failed or not held):
+        return end(state, Ending.COMPLETED, now)
+    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), now)
 
 
 def _record_halt(state: RolloutState, facts: RolloutFacts) -> RolloutState:
@@ -615,19 +618,27 @@ def _promote_command(state: RolloutState, name: str) -> str:
 
 def _obstacle(state: RolloutState, task: Task, now: float) -> str:
     """Return why a group may not start yet; a prepared group waits only for its required hosts."""
+    if _waits_for_promotion(state, task):
+        return f"{task.group} waits for {_promote_command(state, task.group)}"
+    if _waits_for_window(state, task, now):
+        return f"{task.group} waits for its time window"
+    shortage = timekeeping.shortage(state, task.group)
+    return f"{task.group} {shortage}" if shortage else ""
+
+
+def _waits_for_promotion(state: RolloutState, task: Task) -> bool:
     group = state.rollout.strategy.group(task.group)
-    if task.phase is Phase.PREPARE:
-        if group.pace.manual and group.name not in state.promoted:
-            return f"{group.name} waits for {_promote_command(state, group.name)}"
-        if not is_open(group.pace.windows, now):
-            return f"{group.name} waits for its time window"
-    shortage = timekeeping.shortage(state, group.name)
-    return f"{group.name} {shortage}" if shortage else ""
+    return task.phase is Phase.PREPARE and group.pace.manual and group.name not in state.promoted
+
+
+def _waits_for_window(state: RolloutState, task: Task, now: float) -> bool:
+    """Whether a group waits for its time window, and not for a promotion, too."""
+    windows = state.rollout.strategy.group(task.group).pace.windows
+    return task.phase is Phase.PREPARE and not is_open(windows, now) and not _waits_for_promotion(state, task)
 
 
 def _openings(state: RolloutState, now: float) -> Iterator[float]:
     """Return the opening times of windows, for groups that wait only for their window."""
     for task in state_machine.ready_tasks(state.rollout):
-        group = state.rollout.strategy.group(task.group)
-        if group.pace.windows and not (group.pace.manual and group.name not in state.promoted):
-            yield next_opening(group.pace.windows, now)
+        if _waits_for_window(state, task, now):
+            yield next_opening(state.rollout.strategy.group(task.group).pace.windows, now)

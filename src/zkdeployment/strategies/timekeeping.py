@@ -109,6 +109,13 @@ def bake_elapsed(state: RolloutState, active: ActivePhase, now: float) -> float 
     return round(elapsed, 3)  # times since the epoch are less exact
 
 
+def baked_at(state: RolloutState, active: ActivePhase) -> float | None:
+    """Return when the bake time of the active group is over; ``None`` before it begins."""
+    if active.baking_since is None:
+        return None
+    return active.baking_since + state.rollout.strategy.group(active.task.group).pace.bake_time
+
+
 def baking_for(state: RolloutState, now: float) -> float:
     """Return the seconds for which the active group has waited for its bake time; 0 without such a wait."""
     active = state.active_phase
@@ -120,9 +127,8 @@ def baking_for(state: RolloutState, now: float) -> float:
 
 def baked(state: RolloutState, active: ActivePhase, now: float) -> bool:
     """Whether the bake time of the active group is over."""
-    until = counted_until(state, now) if _is_analysed(state) else now
-    bake_time = state.rollout.strategy.group(active.task.group).pace.bake_time
-    return active.baking_since is not None and until >= active.baking_since + bake_time
+    end = baked_at(state, active)
+    return end is not None and (counted_until(state, now) if _is_analysed(state) else now) >= end
 
 
 def _is_analysed(state: RolloutState) -> bool:

@@ -27,7 +27,7 @@ from zkdeployment.strategies.state_machine import (
     ready_tasks,
 )
 from zkdeployment.strategies.strategy import Group, MemberKind, Window, unmatched_selectors
-from zkdeployment.strategies.timekeeping import bake_elapsed, shortage
+from zkdeployment.strategies.timekeeping import bake_elapsed, baked_at, shortage
 
 if TYPE_CHECKING:
     from zkdeployment.base.host import Facts
@@ -561,11 +561,8 @@ def decisions(state: RolloutState) -> tuple[Decision, ...]:
 
 def _still_since(state: RolloutState) -> float:
     """Return when the rollout changed last, or when the bake time of its active group was over after that."""
-    active = state.active_phase
-    if active is None or active.baking_since is None:
-        return last_movement(state)
-    bake_time = state.rollout.strategy.group(active.task.group).pace.bake_time
-    return max(last_movement(state), active.baking_since + bake_time)
+    end = None if state.active_phase is None else baked_at(state, state.active_phase)
+    return last_movement(state) if end is None else max(last_movement(state), end)
 
 
 def _decision(

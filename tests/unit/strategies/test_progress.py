@@ -497,6 +497,38 @@ class TestStarting:
         fleet.act(Directive.PROMOTE, "x")
         assert fleet.run(state).rollout.order == ("y", "x")
 
+    @pytest.mark.parametrize(
+        "waiting",
+        [paced("x", hosts="a", manual=True), group("x", hosts="c", critical=True)],
+        ids=["for an operator", "for a host"],
+    )
+    def test_after_a_critical_failure_a_group_that_waits_does_not_delay_the_end(self, waiting):
+        fleet = fleet_of("ab", absent={"c": Facts()}, failing={(DEPLOY, "b")})
+        state = fleet.run(fleet.start(strategy(waiting, group("y", hosts="b", critical=True, maximum_failed=0))))
+        assert (has_failed(state), verdicts(state)) == (True, {"x": None, "y": FAILED})
+
+    def test_after_a_critical_failure_a_group_still_begins_in_its_window(self):
+        night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")
+        fleet = fleet_of("ab", failing={(DEPLOY, "b")})
+        groups = paced("x", hosts="a", windows=(night,)), group("y", hosts="b", critical=True, maximum_failed=0)
+        state = fleet.run(fleet.start(strategy(*groups)))
+        assert (state.ended, state.waiting) == (None, "x waits for its time window")
+        left = look(state, fleet)
+        assert left is not None
+        assert verdicts(fleet.run(fleet.wait(state, left))) == {"x": SUCCESS, "y": FAILED}
+
+    def test_after_a_critical_failure_nothing_ends_while_an_operator_has_paused_the_rollout(self):
+        fleet = fleet_of("ab", failing={(DEPLOY, "b")})
+        groups = paced("x", hosts="a", manual=True), group("y", hosts="b", critical=True, maximum_failed=0)
+        state = fleet.step(fleet.start(strategy(*groups)))
+        while state.active_phase is None or state.active_phase.task.phase is not Phase.DEPLOY:
+            state = fleet.step(state)
+        fleet.act(Directive.PAUSE)
+        state = fleet.run(state)
+        assert (state.ended, verdicts(state)) == (None, {"x": None, "y": FAILED})
+        fleet.act(Directive.RESUME)
+        assert has_failed(fleet.run(state))
+
     def test_a_group_starts_only_in_its_windows(self):
         night = Window(frozenset(range(7)), 2 * 60, 4 * 60, "UTC")  # the tests begin at 8 in the morning
         fleet = fleet_of("ab")
