@@ -58,12 +58,12 @@ class OperatorAdapters:
 
     def host_snapshot(self, host: str, now: float) -> HostSnapshot:
         """Read the values that explain the host with this id or name; ``now`` is in seconds since the epoch."""
-        from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity  # noqa: PLC0415  as below
+        from zkdeployment.fleet.explanations.host import HostSnapshot  # noqa: PLC0415  as below
         from zkdeployment.fleet.views.services import withheld_for  # noqa: PLC0415
         from zkdeployment.publishing.section import section  # noqa: PLC0415
 
         locks, fleet = self.locks.locks(), self.fleet.snapshot()
-        identity = find_identity(fleet, host)
+        identity = fleet.find_identity(host)
         if identity is None:
             return HostSnapshot(fleet, locks)
         withheld = self.fleet.withheld()

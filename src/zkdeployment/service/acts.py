@@ -12,7 +12,7 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.text import counted
 from zkdeployment.base.values import dataclass
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, is_retry_pending, retried_host, stops_in_force
-from zkdeployment.publishing.records import GuardOverrides, PublicationRecord
+from zkdeployment.publishing.records import CHECK_BUDGET, GuardOverrides, PublicationRecord
 from zkdeployment.service.act import (
     ActDetail,
     ActForm,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 300.0
 
 #: Seconds for which a form waits for the syncer's answer to a request for a publication.
-_FORM_TIMEOUT = 30.0
+_FORM_TIMEOUT = CHECK_BUDGET + 30.0
 
 #: The most lines of a difference on a form, and of stops in the sentence on a situation.
 _MOST_LINES = 400
@@ -249,10 +249,8 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
     host: str = given(least=1, most=500, hidden=True)
 
     def read(self, visit: Visit) -> tuple[FleetSnapshot, Host | None]:
-        from zkdeployment.fleet.explanations.host import find_host  # noqa: PLC0415  other acts need none
-
         snapshot = visit.adapters.feed.snapshot().fleet
-        return snapshot, find_host(snapshot, self.host)
+        return snapshot, snapshot.find_host(self.host)
 
     def title(self, found: tuple[FleetSnapshot, Host | None]) -> str:
         return f"Retry {self.host if found[1] is None else found[1].identity.name}"
@@ -279,9 +277,7 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
         """Order the attempt; raises ``NotFoundError`` and what ``retry`` raises."""
-        from zkdeployment.fleet.explanations.host import find_identity  # noqa: PLC0415  other acts need none
-
-        identity = find_identity(adapters.fleet.snapshot(), self.host)
+        identity = adapters.fleet.snapshot().find_identity(self.host)
         host_id = self.host if identity is None else identity.id
         act = actor.record(self, f"retry of {host_id}")
         return ResumedFleet(RecordedAct.of(act), adapters.cluster.retry(host_id, act))

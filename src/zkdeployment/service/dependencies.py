@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from zkdeployment.base.errors import RefusedError, UnreachableError
 from zkdeployment.base.values import dataclass
-from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity
+from zkdeployment.fleet.explanations.host import HostSnapshot
 from zkdeployment.fleet.operator import OperatorAdapters, find_on_hosts
 from zkdeployment.service.access.cookies import SAFE_METHODS
 
@@ -124,7 +124,7 @@ def read_host_snapshot(
 
     ``now`` is in seconds since the epoch.
     """
-    identity, feed, operator = find_identity(fleet, host), adapters.feed, adapters.operator
+    identity, feed, operator = fleet.find_identity(host), adapters.feed, adapters.operator
     if identity is None:
         return HostSnapshot(fleet, locks)
     host_id = identity.id

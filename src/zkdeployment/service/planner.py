@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
 from zkdeployment.fleet.package_check import with_package_check
 from zkdeployment.fleet.views.forecast import Prediction, predict, with_additions
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import Review, review
-from zkdeployment.service.responses import RETRY_AFTER
+from zkdeployment.service.request_slots import RequestSlots
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from fastapi import Request
 
@@ -38,7 +35,7 @@ class RevisionPlanner:
     """Makes plans; it is made once for each application."""
 
     def __init__(self) -> None:
-        self._free = threading.BoundedSemaphore(_AT_ONCE)
+        self._slots = RequestSlots("plans", _AT_ONCE)
 
     def plan(self, adapters: ServerAdapters, revision: str | None) -> Prediction:
         """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
@@ -74,7 +71,8 @@ class RevisionPlanner:
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
         """Return the changes of the tree from the revision ``before`` to ``after``, a line for each effect.
 
-        Raises ``SourceError`` if the repository does not have both or cannot be read. Without a configured
+        Raises ``SourceError`` if the repository does not have both or cannot be read, ``BusyError`` if too many
+        plans are made. Without a configured
         repository, the result is empty.
         """
         if adapters.read_revision is None:
@@ -85,19 +83,9 @@ class RevisionPlanner:
         more = len(lines) - _MOST_LINES
         return lines if more <= 0 else (*lines[:_MOST_LINES], f"and {more} more")
 
-    @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Occupy one of the places for plans; raises the answer 503 if none is free."""
-        if not self._free.acquire(blocking=False):
-            raise HTTPException(
-                503,
-                f"{_AT_ONCE} plans are being made, and no more at a time; try again",
-                {"Retry-After": str(RETRY_AFTER)},
-            )
-        try:
-            yield
-        finally:
-            self._free.release()
+    def place(self) -> AbstractContextManager[None]:
+        """Occupy one of the slots for plans; raises ``BusyError`` if none is free."""
+        return self._slots.taken()
 
 
 def _without_repository() -> RefusedError:

@@ -13,7 +13,6 @@ from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.stop import FailureOutput, LiveOutput, output_place
 from zkdeployment.cli.options import emit, output_option, require_path, zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.fleet.explanations.host import find_host, find_identity
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 
@@ -69,10 +68,10 @@ def _outputs(operator: OperatorAdapters, snapshot: FleetSnapshot, name: str) -> 
     if not name:
         yield from operator.fleet.failure_outputs()
         return
-    identity = find_identity(snapshot, name)
+    identity = snapshot.find_identity(name)
     if identity is None:
         raise RefusedError(f"there is no host {name}; 'zkdeployment status' lists all hosts by name and id")
-    host = find_host(snapshot, name)
+    host = snapshot.find_host(name)
     is_running = host is not None and host.deploying is not None and not host.is_waiting
     live = LiveOutputs(operator.session).wait_for(identity.id, _PATIENCE) if is_running else None
     found = operator.fleet.failure_output(identity.id) if live is None else live

@@ -88,7 +88,7 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
     ``now`` is in seconds since the epoch.
     """
     explanation = _explain(snapshot, name, now)
-    identity = find_identity(snapshot.fleet, name)
+    identity = snapshot.fleet.find_identity(name)
     if identity is None:
         return explanation
     facts = [*withheld_from_host(identity, snapshot.withheld, snapshot.records, snapshot.left)]
@@ -120,11 +120,11 @@ def _with_down(explanation: Explanation, snapshot: HostSnapshot, identity: Ident
 
 def _explain(reading: HostSnapshot, name: str, now: float) -> Explanation:
     snapshot, locks = reading.fleet, reading.locks
-    identity = find_identity(snapshot, name)
+    identity = snapshot.find_identity(name)
     maintenance = None if identity is None else snapshot.maintenance.get(identity.id)
     if identity is not None and maintenance is not None:
         return _explain_maintenance(reading, identity, maintenance, now)
-    host = find_host(snapshot, name)
+    host = snapshot.find_host(name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
@@ -139,7 +139,7 @@ def _explain_maintenance(
     reading: HostSnapshot, identity: Identity, maintenance: Maintenance, now: float
 ) -> Explanation:
     snapshot = reading.fleet
-    host = find_host(snapshot, identity.id)
+    host = snapshot.find_host(identity.id)
     effect = "" if maintenance.drain else ": the host starts nothing"
     facts = [f"the maintenance began {ago(maintenance.since, now)}{effect}"]
     if host is not None and maintenance.is_draining:
@@ -173,18 +173,6 @@ def _with_lease(explanation: Explanation, host: Host) -> Explanation:
     is_halted = explanation.cause in {Cause.STOPPED, Cause.HELD} and host.step is not None
     facts = [f"the host {host.step}"] if is_halted else []
     return replace(explanation, facts=(*facts, host.lease_text, *explanation.facts))
-
-
-def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
-    """Return the registered host with this id or name, if there is one."""
-    return next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
-
-
-def find_identity(snapshot: FleetSnapshot, name: str) -> Identity | None:
-    """Return the identity of the known host, registered or absent, with this id or name, if there is one."""
-    registered = [host.identity for host in snapshot.hosts]
-    identities = [*registered, *(host.identity for host in snapshot.absent)]
-    return next((identity for identity in identities if name in {identity.id, identity.name}), None)
 
 
 def _out_of_service(role: str) -> str:

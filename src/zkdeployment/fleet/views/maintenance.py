@@ -62,10 +62,10 @@ def select_identities(snapshot: FleetSnapshot, selection: HostSelection) -> tupl
 
 
 def _identity(snapshot: FleetSnapshot, name: str) -> Identity:
-    for identity in snapshot.identities:
-        if name in {identity.id, identity.name}:
-            return identity
-    raise NotFoundError(f"no host with the id or name {name} is known; 'zkdeployment status' lists all hosts")
+    identity = snapshot.find_identity(name)
+    if identity is None:
+        raise NotFoundError(f"no host with the id or name {name} is known; 'zkdeployment status' lists all hosts")
+    return identity
 
 
 def check_limit(snapshot: FleetSnapshot, added: Collection[Identity], most: int | None) -> None:
@@ -102,10 +102,18 @@ _NAMED = 3
 
 
 def host_id_of(known: Iterable[KnownHost], name: str) -> str:
-    """Return the id of the known host with this id or unambiguous name; else ``name``, as the id of a host."""
+    """Return the id of the known host with this id or name; else ``name``, as the id of a host.
+
+    Raises ``RefusedError`` if several hosts have the name.
+    """
     names = {host.identity.id: host.identity.name for host in known}
     ids = [host_id for host_id in names if names[host_id] == name]
-    return ids[0] if name not in names and len(ids) == 1 else name
+    if name in names or not ids:
+        return name
+    if len(ids) > 1:
+        named = ", ".join(sorted(ids))
+        raise RefusedError(f"{len(ids)} hosts are called {name}: {named}; expected one of these ids")
+    return ids[0]
 
 
 def check_departure(snapshot: FleetSnapshot, targets: Targets, gone: Collection[str]) -> None:

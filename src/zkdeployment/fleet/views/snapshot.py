@@ -204,6 +204,16 @@ class FleetSnapshot:
         """The identities of all registered and absent hosts."""
         return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
 
+    def find_identity(self, name: str) -> Identity | None:
+        """Return the identity of the known host with this id, or else with this name, registered hosts first."""
+        same = [each for each in self.identities if name in {each.id, each.name}]
+        return min(same, key=lambda each: each.id != name, default=None)
+
+    def find_host(self, name: str) -> Host | None:
+        """Return the host that ``find_identity`` finds, if it is registered."""
+        identity = self.find_identity(name)
+        return next((host for host in self.hosts if host.identity == identity), None)
+
     @property
     def facts(self) -> Mapping[str, Facts]:
         """The facts of all registered and absent hosts, by host id."""

@@ -13,7 +13,7 @@ from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
-from zkdeployment.fleet.explanations.host import explain_host, find_identity
+from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.history import FailedLogin, Period, audit_records
 from zkdeployment.fleet.views.instances import paths_of_services
@@ -89,7 +89,7 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     del user
     reading = adapters.feed.snapshot().reading
     fleet = reading.fleet
-    if find_identity(fleet, host) is None:
+    if fleet.find_identity(host) is None:
         raise NotFoundError(f"there is no host {host}: no known host has this id or name")
     return JSONResponse(
         with_schema("status", fleet_status(fleet, names=(host,), services=reading.services).to_json())

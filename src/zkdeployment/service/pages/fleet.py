@@ -86,7 +86,7 @@ from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
     history_view,
-    previous_record,
+    previous_publication,
     publication_view,
 )
 from zkdeployment.service.views.host_map import Arrangement, MapOrder, arrange, map_mark
@@ -215,7 +215,8 @@ def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(
 
 def _status_of(cached: CachedFleet, host: str) -> HostStatus:
     """Return the status of the host with this id or name."""
-    status = next((each for each in cached.status.hosts if host in {each.id, each.name}), None)
+    identity = cached.fleet.find_identity(host)
+    status = next((each for each in cached.status.hosts if identity is not None and each.id == identity.id), None)
     if status is None:
         raise HTTPException(404, f"no host with the id or name {host} is known")
     return status
@@ -422,9 +423,9 @@ def show_publication(
     records, acts, rollouts = last_known(request).read_of(Known.PUBLICATION, sequence, read)
     if not records:
         raise HTTPException(404, f"the history has no publication {sequence}")
-    before = previous_record(read_or(lambda: feed.history(RECENT), ()), sequence)
+    before = previous_publication(read_or(feed.summaries, ()), sequence)
     difference = None
-    if changes and before is not None:
+    if changes and before is not None and not is_fragment(request):  # a refresh does not contain them
         difference = _difference(request, adapters, before.revision, records[-1].revision)
     view = publication_view(
         records,
@@ -446,7 +447,7 @@ def show_publication(
 def _difference(request: Request, adapters: ServerAdapters, before: Revision, after: Revision) -> TreeDifference:
     try:
         return TreeDifference(planner_of(request).changes(adapters, before, after))
-    except SourceError as error:
+    except (SourceError, BusyError) as error:
         return TreeDifference(unknown=str(error))
 
 

@@ -85,7 +85,10 @@
         wait = RETRY;
         response = await get(frameAddress());
       }
-      if (response.status === 401 || response.redirected) { location.reload(); return; }
+      if ([401, 403, 404].includes(response.status) || response.redirected) { // the whole page shows the reason
+        if (push) location.assign(address); else location.reload();
+        return;
+      }
       if (!response.ok) throw new Error(`${response.status}`);
       const text = await response.text();
       const answered = performance.now();

@@ -388,9 +388,9 @@ def _shown_rate(rate: float) -> str:
     return f"{100 * rate:.0f} %"
 
 
-def previous_record(records: Sequence[PublicationRecord], sequence: int) -> PublicationRecord | None:
-    """Return the publication before the one with a sequence; ``records`` are sorted, the newest first."""
-    return next((record for record in records if record.sequence < sequence), None)
+def previous_publication(summaries: Sequence[PublicationSummary], sequence: int) -> PublicationSummary | None:
+    """Return the publication before the one with a sequence; ``summaries`` are sorted, the newest first."""
+    return next((each for each in summaries if each.sequence < sequence), None)
 
 
 def publication_view(  # noqa: PLR0913  what the page of a publication is made of

@@ -244,6 +244,16 @@ def test_the_page_follows_the_fleet_without_being_loaded_again(stage):
         assert page.evaluate("window.loadedOnce") is True
 
 
+def test_the_page_of_a_host_that_is_gone_says_so(stage):
+    stage.host(SIZE)
+    wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.find_host(identity(SIZE).id), "the host")
+    with stage.page(f"/hosts/{identity(SIZE).id}") as page:
+        expect(page.locator("h1")).to_have_text(identity(SIZE).name)
+        stage.fleet.leave(identity(SIZE).id)
+        expect(page.get_by_role("heading", name="Not Found")).to_be_visible()
+        expect(page.locator("main")).to_contain_text("no host with the id or name")
+
+
 @pytest.mark.nightly
 def test_an_event_does_not_take_back_a_filter_whose_answer_is_on_its_way(stage):
     with stage.page() as page:

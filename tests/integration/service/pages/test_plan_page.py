@@ -16,6 +16,7 @@ from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.sources.git import act_commits
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.sandbox.processes import Deadline
+from zkdeployment.service import planner
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -99,6 +100,26 @@ def test_a_publication_shows_its_changes_of_the_tree(browser):
     assert "Show the changes" in page.text
     assert "/demo/hello change property version from &#39;1.0&#39; to &#39;1.1&#39;" in changes.text
     assert "What it changed" not in oldest.text
+
+
+def test_while_too_many_plans_are_made_pages_say_so_and_show_the_rest(
+    tmp_path, zookeeper, publishing, monkeypatch
+):
+    monkeypatch.setattr(planner, "_AT_ONCE", 0)
+    with serving(tmp_path, zookeeper, publishing) as client:
+        (second, _) = client.get("/api/v1/history").json()["publications"]
+        page = client.get(f"/history/{second['sequence']}?changes=yes")
+        plan = client.get("/api/v1/plan?revision=main")
+    assert (page.status_code, "the service is busy with other plans; try again" in page.text) == (200, True)
+    assert (plan.status_code, plan.json()["detail"]) == (503, "the service is busy with other plans; try again")
+    assert plan.headers["Retry-After"] == "5"
+
+
+def test_a_refresh_of_the_page_of_a_publication_does_not_compare_trees(browser, monkeypatch):
+    (second, _) = browser.get("/api/v1/history").json()["publications"]
+    monkeypatch.setattr(planner.RevisionPlanner, "changes", lambda *_: pytest.fail("the trees were compared"))
+    path, parts = f"/history/{second['sequence']}?changes=yes", {"X-Page-Parts": "true"}
+    assert browser.get(path, headers=parts).status_code == 200
 
 
 def test_the_plan_of_a_published_commit_is_compared_with_what_happened(browser):

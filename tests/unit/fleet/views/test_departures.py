@@ -52,4 +52,11 @@ def test_a_host_is_named_by_its_id_or_by_a_name_that_only_it_has():
     known = (make_known_host(3), make_known_host(4))
 
     assert [host_id_of(known, name) for name in ("h3", "app4", "h9")] == ["h3", "h4", "h9"]
-    assert host_id_of((*known, KnownHost(Identity("h5", "app4"))), "app4") == "app4"
+    assert host_id_of((*known, KnownHost(Identity("app4", "x"))), "app4") == "app4"
+
+
+def test_a_name_that_several_hosts_have_is_refused_with_their_ids():
+    known = (KnownHost(Identity("h5", "app4")), make_known_host(4), make_known_host(3))
+
+    with pytest.raises(RefusedError, match="2 hosts are called app4: h4, h5; expected one of these ids"):
+        host_id_of(known, "app4")

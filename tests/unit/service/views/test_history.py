@@ -9,7 +9,7 @@ from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
     history_view,
-    previous_record,
+    previous_publication,
     publication_view,
 )
 
@@ -131,10 +131,10 @@ def test_the_difference_of_the_tree_and_the_rollback_are_offered_when_they_are_k
 
 
 def test_the_publication_before_is_found_by_its_sequence():
-    records = [record(9), record(7), record(4)]
+    summaries = [PublicationSummary.of(record(sequence)) for sequence in (9, 7, 4)]
 
-    assert previous_record(records, 7) is records[2]
-    assert previous_record(records, 4) is None
+    assert previous_publication(summaries, 7) is summaries[2]
+    assert previous_publication(summaries, 4) is None
 
 
 MONDAY = 1_796_601_600.0  # 2026-12-07
