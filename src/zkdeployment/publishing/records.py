@@ -190,6 +190,11 @@ class PublicationOutcome(Enum):
     UNDER_WAY = "under way"
     DOCUMENTS = "documents only"
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all hosts had the publication that were expected to deploy it."""
+        return self in {PublicationOutcome.DONE, PublicationOutcome.REPAIRED, PublicationOutcome.DOCUMENTS}
+
 
 @dataclass(frozen=True, slots=True)
 class PublicationSummary:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from zkdeployment.base.cluster import is_named
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.records import Key, Record
@@ -52,15 +52,10 @@ class FailedLogin(Record):
 def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:
     """Return the newest publication of a revision, or the publication with a sequence number.
 
-    A commit id may be shortened to its first four or more digits. ``records`` are sorted, the newest first. Raises
-    ``RefusedError`` if no publication matches.
+    ``records`` are sorted, the newest first. Raises ``RefusedError`` if no publication matches.
     """
-    is_prefix = re.fullmatch(r"[0-9a-f]{4,40}", name) is not None
     for record in records:
-        revision = str(record.revision)
-        if name in {revision, str(record.sequence)} or (
-            is_prefix and len(revision) >= 40 and revision.startswith(name)
-        ):
+        if name == str(record.sequence) or is_named(record.revision, name):
             return record
     raise RefusedError(f"the history has no publication of {name}; 'zkdeployment history' lists all publications")
 
@@ -163,7 +158,7 @@ def publication_deliveries(summaries: Iterable[PublicationSummary]) -> list[Deli
         Delivery(
             each.time,
             None if each.origin is None else each.origin.time,
-            None if each.failed or not each.done else each.ended,
+            each.ended if each.done and each.outcome(newest=False).is_complete else None,
             each.first_failure is not None,
             each.first_failure,
         )

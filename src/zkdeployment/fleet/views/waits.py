@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, is_named
 from zkdeployment.fleet.views.status import UNAWAITED, FleetStatus, HostStatus, all_have, select_hosts
-from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
+from zkdeployment.publishing.records import PublicationSummary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -72,16 +72,12 @@ def wait_verdict(
     return WaitVerdict.REACHED if _was_reached(record, named) else WaitVerdict.PASSED
 
 
-#: The outcomes of former publications that all hosts had which were expected to deploy them.
-_REACHED = frozenset({PublicationOutcome.DONE, PublicationOutcome.REPAIRED, PublicationOutcome.DOCUMENTS})
-
-
 def _was_reached(record: PublicationRecord, named: Sequence[str]) -> bool:
     """Return whether all hosts, or those that are ``named`` by id, had a publication before the next one."""
     results = [record.results.get(host_id) for host_id in named]
     if named and all(result is not None and result.error is None for result in results):
         return True
-    return PublicationSummary.of(record).outcome(newest=False) in _REACHED
+    return PublicationSummary.of(record).outcome(newest=False).is_complete
 
 
 def _will_continue(status: FleetStatus, awaited: Sequence[HostStatus]) -> bool:

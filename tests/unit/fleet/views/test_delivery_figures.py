@@ -40,6 +40,10 @@ def test_the_lead_time_is_the_median_from_the_commit_to_the_last_host_without_fa
     assert delivery_figures(listed, NOW).lead_time == 800.0
 
 
+def test_a_publication_has_ended_when_all_its_hosts_have_it():
+    assert delivery_figures([published(1, lead=100.0, done=1), published(2, lead=300.0)], NOW).lead_time == 900.0
+
+
 @pytest.mark.parametrize(("failed", "rate"), [((), 0.0), ((1,), 0.25), ((1, 2), 0.5)])
 def test_the_failure_rate_is_the_share_of_publications_that_failed_on_a_host(failed, rate):
     listed = [published(day, failed=day in failed) for day in range(1, 5)]

@@ -27,7 +27,7 @@ ACTS = [
 
 
 @pytest.mark.parametrize(
-    ("text", "sequence"), [(COMMIT, 30), (COMMIT[:4], 30), ("12", 20), ("10", 10), ("30", 30)]
+    ("text", "sequence"), [(COMMIT, 30), (COMMIT[:7], 30), ("12", 20), ("10", 10), ("30", 30)]
 )
 def test_a_publication_is_found_by_revision_or_sequence_the_newest_of_a_revision(text, sequence):
     assert find_record(RECORDS, text).sequence == sequence
@@ -47,7 +47,7 @@ def test_hosts_are_counted_unless_nothing_changed_for_them(since, done, text):
     assert hosts_text(PublicationRecord(COMMIT, 300.0, 20, since, hosts=3, results=results)) == text
 
 
-@pytest.mark.parametrize("text", ["012", "fedc", "", "1", "01234x"])
+@pytest.mark.parametrize("text", [COMMIT[:6], "fedcba9", "", "1", "0123456x"])
 def test_a_publication_that_is_not_in_the_history_is_refused(text):
     with pytest.raises(RefusedError, match="the history has no publication of"):
         find_record(RECORDS, text)
