@@ -357,18 +357,18 @@ def number(most: int, expected: str) -> Form[int]:
     return Form(read)
 
 
-def seconds(*, positive: bool = False) -> Form[float]:
-    """Return the form of numbers of seconds, at most a year, and at least or, if ``positive``, above zero."""
+def seconds(*, positive: bool = False, most: float = LONGEST_WAIT) -> Form[float]:
+    """Return the form of numbers of seconds up to ``most``, and at least or, if ``positive``, above zero."""
 
     def read(text: str, report: Report) -> float | None:
         try:
             number = float(text if text.isascii() else "")
         except ValueError:
             number = math.nan
-        if 0 <= number <= LONGEST_WAIT and (number or not positive) and "_" not in text:
+        if 0 <= number <= most and (number or not positive) and "_" not in text:
             return number
-        most = f", at most {LONGEST_WAIT:.0f}" if number > LONGEST_WAIT else ""
-        report(f"expected a {'positive ' if positive else ''}number of seconds{most}, found {text!r}")
+        limit = f", at most {most:.0f}" if number > most else ""
+        report(f"expected a {'positive ' if positive else ''}number of seconds{limit}, found {text!r}")
         return None
 
     return Form(read)

@@ -10,12 +10,12 @@ from zkdeployment.config.addresses import LOOPBACK, base_url_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,
     PATH,
-    POSITIVE_SECONDS,
     REQUIRED,
     Form,
     Report,
     Section,
     SectionSettings,
+    seconds,
     setting,
 )
 
@@ -53,6 +53,11 @@ def _api_url(text: str, report: Report) -> str | None:
 
 
 _API_URL = Form(_api_url)
+
+
+#: Seconds. Analyses wait no longer for an answer after their bake time: ``strategies.analysis.LATE``, which is not
+#: imported here, because each program reads all sections.
+_LONGEST_ANSWER = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +103,10 @@ class MetricsSettings(SectionSettings):
     Example: /etc/zkdeployment/metrics-headers
     """
 
-    timeout: float = setting(POSITIVE_SECONDS, 10.0)
-    """The number of seconds in which the server has to answer a query. Later, the measurement has no data."""
+    timeout: float = setting(seconds(positive=True, most=_LONGEST_ANSWER), 10.0)
+    """The number of seconds in which the server has to answer a query, at most 60. Later, the measurement has no
+    data.
+    """
 
     graph_url: str | None = setting(_API_URL)
     """The address at which people reach the server's own page of graphs. The page of a rollout then links each

@@ -7,6 +7,7 @@ import pytest
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.settings import load
 from zkdeployment.rollouts.settings import MetricsSettings
+from zkdeployment.strategies.analysis import LATE
 
 
 def loaded(tmp_path, text):
@@ -25,6 +26,14 @@ def test_each_section_is_a_server_with_its_own_name(tmp_path):
         "main": MetricsSettings(url="https://prometheus.example.com/base", token_file=Path("/t"), timeout=3.0),
         "spare": MetricsSettings(url="http://localhost:9090", graph_url="https://graphs.example.com"),
     }
+
+
+def test_a_server_may_answer_as_late_as_an_analysis_waits_for_it(tmp_path):
+    (server,) = loaded(tmp_path, f"[metrics a]\nurl = http://localhost\ntimeout = {LATE}\n").values()
+    assert server.timeout == LATE
+
+    with pytest.raises(ConfigurationError, match="positive number of seconds, at most 60, found"):
+        loaded(tmp_path, f"[metrics a]\nurl = http://localhost\ntimeout = {LATE + 0.1}\n")
 
 
 @pytest.mark.parametrize(
