@@ -79,7 +79,10 @@ def _scopes(text: str, report: Report) -> tuple[str, ...]:
 
 
 def _openid_rules(text: str, report: Report) -> _Rules:
-    rules = _rules(text, report, "ROLE CLAIM VALUE")
+    rules = list(_rules(text, report, "ROLE CLAIM VALUE"))
+    for role, words in rules:
+        if words[1:] == [EVERYBODY]:
+            report(f"expected a value of the claim, or {role.value} * for everybody; found {' '.join(words)!r}")
     return tuple(RoleRule(role, *words) if words[1:] else RoleRule(role, "", EVERYBODY) for role, words in rules)
 
 

@@ -130,6 +130,10 @@ def test_proxies_have_addresses_headers_and_rules(server):
             "openid-issuer: expected the URL of the provider, https://",
         ),
         (["openid-roles = root groups ops"], "openid-roles: expected lines ROLE CLAIM VALUE or ROLE *"),
+        (
+            ["openid-roles = admin groups *"],
+            "openid-roles: expected a value of the claim, or admin * for everybody; found 'groups *'",
+        ),
         (["openid-roles = viewer groups"], "openid-roles: expected lines ROLE CLAIM VALUE or ROLE *"),
         (["openid-scopes = email"], "openid-scopes: expected openid among the scopes"),
         (["proxies = nginx"], "proxies: expected addresses and networks"),

@@ -324,18 +324,23 @@ class ZooKeeperLogins:
         self._throttle = LoginThrottle(session, acl)
         self._sessions = LoginSessions(session, acl)
         self._verified, self._pace = VerifiedKeys(), _Pace()
+        self._refused: set[str] = set()
 
     def verify_again(self, name: str, key: str) -> User | LoginRefusal | None:
         """Return the result of ``verify`` for a key that this service verified before; ``None`` for other keys.
 
-        The answer needs no request to ZooKeeper while the user does not change, and is never slowed down.
+        The answer needs no request to ZooKeeper while the user does not change, and is never slowed down. The
+        first refusal of a key that was valid is left to ``verify``, which records it.
         """
         if name not in self._verified:
             return None
         record = self._users.record(name)
         if record is None or not self._verified.matches(name, key, record.key_hash):
             return None
-        return self._judge(record.user)
+        verdict = self._judge(record.user)
+        if isinstance(verdict, User):
+            self._refused.discard(name)
+        return None if isinstance(verdict, LoginRefusal) and name not in self._refused else verdict
 
     def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
         """Return the user of this name if the key is right, else why the login is refused.
@@ -404,6 +409,7 @@ class ZooKeeperLogins:
         self._verified.remember(name, key, record.key_hash)
         verdict = self._judge(record.user)
         if isinstance(verdict, LoginRefusal):
+            self._refused.add(name)
             return self._failed(record.user.name, address, verdict.problem)
         return verdict
 

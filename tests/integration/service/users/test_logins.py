@@ -60,6 +60,7 @@ class TestKeys:
         service.clock.time += 60
         for _ in range(2):
             assert service.logins.verify("alice", limited.key, HERE) == LoginRefusal(LoginProblem.EXPIRED)
+        assert [each.problem for each in service.logins.failed_logins()] == [LoginProblem.EXPIRED]
         service.users.retire("alice", ACT)
         wait_until(lambda: service.users.user("alice").is_retired, "the retirement is seen")
         assert service.logins.verify("alice", limited.key, HERE) == LoginRefusal(LoginProblem.RETIRED)
