@@ -70,12 +70,13 @@ class EventText:
         self._rest = b""
         self._kind = ""
         self._data: list[str] = []
+        self._length = 0
 
     def feed(self, piece: bytes) -> list[StreamedEvent]:
         """Return the events that a piece completes; raises ``ServiceError`` for an event that is too long."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         events = [event for line in lines if (event := self._read_line(line.removesuffix(b"\r"))) is not None]
-        if len(self._rest) + sum(map(len, self._data)) > _LONGEST:
+        if len(self._rest) + self._length > _LONGEST:
             raise ServiceError(f"the stream has an event of more than {_LONGEST} bytes")
         return events
 
@@ -83,13 +84,14 @@ class EventText:
         """Return the event that ends with this line, if any."""
         if not line:
             event = StreamedEvent(self._kind, "\n".join(self._data))
-            self._kind, self._data = "", []
+            self._kind, self._data, self._length = "", [], 0
             return event
         name, _, value = line.decode("utf-8", "replace").partition(":")
         if name == "event":
             self._kind = value.removeprefix(" ")
         elif name == "data":
             self._data.append(value.removeprefix(" "))
+            self._length += len(line) + 1
         return None
 
 

@@ -47,7 +47,9 @@ def test_the_pieces_in_which_a_text_arrives_do_not_matter(lines, data):
     assert events == EventText().feed(text)
 
 
-@pytest.mark.parametrize("piece", [b"x" * 1000, b"data: " + b"x" * 994 + b"\n", b"data: x\n" * 1000])
+@pytest.mark.parametrize(
+    "piece", [b"x" * 1000, b"data: " + b"x" * 994 + b"\n", b"data: x\n" * 1000, b"data\n" * 1000]
+)
 def test_an_endless_line_and_an_endless_event_are_refused(piece):
     text = EventText()
     with pytest.raises(ServiceError, match="an event of more than 65536 bytes"):
