@@ -25,6 +25,8 @@ from zkdeployment.publishing.acts.commits import (
 )
 from zkdeployment.publishing.rules.convergence import is_completed
 from zkdeployment.strategies.documents import strategy_in_force
+from zkdeployment.tree.layers import without_reserved
+from zkdeployment.tree.parse import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -160,18 +162,36 @@ def restored_files(branch: BranchSnapshot, *, former_strategy: bool = False) -> 
     """Return the files that differ between the tip and the rolled back tip, with their new content.
 
     The strategies of the tip stay, unless ``former_strategy`` asks for those of the past, or the tip has
-    strategies with errors: no publication could follow them.
+    strategies with errors: no publication could follow them. Top-level nodes that the past does not have stay
+    empty in their files, because a publication ends nothing below a node that is in no file.
     """
     present, past = _contents(branch.files), _contents(branch.past_files)
     former_strategy = former_strategy or _has_broken_strategies(branch)
+    tops = {top for name, content in past.items() for top in _owned_tops(name, content)}
     restored: dict[str, bytes | None] = {}
     for name in sorted({*present, *past, *branch.unusable}):
         old, new = present.get(name), past.get(name)
         if not is_tree_file(name):
             new = with_strategies_of(new or b"", old or b"") or None if former_strategy else old
+        elif new != old and (left := [top for top in _owned_tops(name, old or b"") if top not in tops]):
+            tops.update(left)
+            new = _with_empty_nodes(new or b"", left)
         if new != old or name in branch.unusable:
             restored[name] = new
     return restored
+
+
+def _owned_tops(name: str, content: bytes) -> Sequence[str]:
+    """Return the top-level nodes that a publication makes equal to a file: those of a ``.zk`` file."""
+    if not is_tree_file(name) or (parsed := parse_bytes(name, content)).is_layer:
+        return ()
+    return without_reserved(parsed.tree).tops
+
+
+def _with_empty_nodes(content: bytes, tops: Iterable[str]) -> bytes:
+    if content and not content.endswith(b"\n"):
+        content += b"\n"
+    return content + "".join(f"{top}\n" for top in tops).encode()
 
 
 def _has_broken_strategies(branch: BranchSnapshot) -> bool:

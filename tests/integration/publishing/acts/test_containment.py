@@ -19,7 +19,7 @@ from zkdeployment.publishing.acts.containment import Containment
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.acts.rollback import rollback_changes
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -252,7 +252,7 @@ class TestSyncer:
 
     @staticmethod
     def run(syncer: Syncer, *, force: bool = False) -> str:
-        return syncer.sync(SyncOptions(force=force)).sentence
+        return syncer.sync(SyncOptions(force=force, overrides=GuardOverrides(mass_removal=force))).sentence
 
     def test_whoever_stole_the_promoters_key_can_publish_only_commits_of_main(self, publishing, fleet, sync):
         first = fleet.push("1.0")
@@ -287,6 +287,18 @@ class TestSyncer:
         fleet.move(first)
         with pytest.raises(RefusedError, match="does not descend from"):
             sync(force=True)
+
+    def test_a_rollback_ends_what_new_files_and_new_top_level_nodes_deploy(self, publishing, fleet, sync):
+        first = fleet.push("1.0")
+        sync()
+        more = tree("1.0").replace("/app", "/{}").replace("/h1", "/{}")
+        fleet.push("1.1", b_zk=more.format("b", "h2"), a_zk=tree("1.1") + more.format("c", "h3"))
+        sync(force=True)
+        assert set(publishing.targets) == {"h1", "h2", "h3"}
+        rolled = fleet.roll_back(first)
+        sync(force=True)
+        assert (publishing.version, set(publishing.targets)) == (rolled, {"h1"})
+        assert {path for path in publishing.nodes() if path.startswith(("/b", "/c"))} == {"/b", "/c"}
 
     def test_the_key_of_the_configuration_sets_the_rule_for_git_and_for_nothing_else(
         self, publishing: Publishing, fleet: Fleet, tmp_path: Path

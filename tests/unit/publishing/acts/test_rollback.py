@@ -15,6 +15,8 @@ from zkdeployment.publishing.acts.rollback import (
     with_strategies_of,
 )
 from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
+from zkdeployment.tree.layers import merge
+from zkdeployment.tree.parse import parse_bytes
 
 STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
 SLOW = STRATEGY.replace("[]", "[slow]")
@@ -74,6 +76,25 @@ def test_tree_files_and_former_strategies_are_restored_and_other_documents_stay(
     }
 
 
+def test_top_level_nodes_that_only_the_tip_has_stay_empty_in_one_file() -> None:
+    tip = {
+        "a.zk": "/a\n  /old\n/new : foo\n  /deploy\n",
+        "b.zk": "/b : foo\n  version = '1'\n  /deploy\n    /h1\n/moved\n  /x\n",
+        "copy.zk": "/b\n",
+        "layer.zkx": "/layer\n",
+        "refused.zk": "/hosts\n",
+    }
+    past = {"a.zk": "/a", "m.zk": "/moved\n"}
+    assert restored_files(snapshot(tip, past)) == {
+        "a.zk": b"/a\n/new\n",
+        "b.zk": b"/b\n",
+        "copy.zk": None,
+        "layer.zkx": None,
+        "m.zk": b"/moved\n",
+        "refused.zk": None,
+    }
+
+
 def test_documents_that_only_the_past_revision_had_are_not_restored() -> None:
     assert restored_files(snapshot({"a.zk": ""}, {"a.zk": "", "q.yaml": QUARANTINE})) == {}
 
@@ -104,6 +125,7 @@ def test_a_file_whose_strategies_are_the_same_stays_unchanged() -> None:
     assert with_strategies_of(f"# comment\n{STRATEGY}".encode(), present.encode()) == present.encode()
 
 
+NAMES_ZK = ("a.zk", "b.zk", "c.zk")
 NAMES = st.sampled_from(["a.zk", "b.zk", "c.zkx", "s.yaml", "t.yml"])
 TEXTS = st.lists(st.sampled_from([STRATEGY, SLOW, QUARANTINE, "# only a comment\n"]), max_size=3).map("---\n".join)
 FILES = st.dictionaries(NAMES, TEXTS)
@@ -117,6 +139,30 @@ def test_a_second_rollback_to_the_same_revision_changes_nothing(
     after = rollback_changes(found, "a reason", former_strategy=former).apply(found.files)
     second = snapshot({file.name: file.content.decode() for file in after}, past)
     assert restored_files(second, former_strategy=former) == {}
+
+
+TREES = st.fixed_dictionaries(
+    {},
+    optional={name: st.sampled_from([f"/{name[0]}\n", f"/{name[0]}\n  /x\n/{name[0]}2\n"]) for name in NAMES_ZK},
+)
+
+
+@given(TREES, TREES)
+def test_each_rollback_restores_its_revision_and_leaves_no_top_level_node_without_a_file(
+    tip: dict[str, str], past: dict[str, str]
+) -> None:
+    there = snapshot(tip, past)
+    after = rollback_changes(there, "a reason").apply(there.files)
+    tree, old, new = (
+        merge([parse_bytes(file.name, file.content) for file in files]).base
+        for files in (after, there.past_files, there.files)
+    )
+    assert set(tree.tops) == {*old.tops, *new.tops}
+    assert {path for path in tree if path.count("/") > 1} == {path for path in old if path.count("/") > 1}
+    back = BranchSnapshot("c" * 40, after, past="b" * 40, past_files=there.files)
+    forward = rollback_changes(back, "a reason").apply(after)
+    again = BranchSnapshot("d" * 40, forward, past="c" * 40, past_files=after)
+    assert rollback_changes(again, "a reason").apply(forward) == after
 
 
 @given(FILES, FILES)
