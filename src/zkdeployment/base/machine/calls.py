@@ -6,6 +6,7 @@ never answers blocks one thread until the time limit of the call, and other thre
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 import time
@@ -31,6 +32,7 @@ def call_within(timeout: float, call: Callable[[], T], name: str) -> T:
     """Return the result of a call that cannot be bounded in time, from a thread of this name.
 
     Raises ``TimeoutError`` if the call takes longer than ``timeout`` seconds; the thread ends when the call does.
+    Raises ``OSError`` if no thread can be started.
     """
     outcomes: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
@@ -40,7 +42,10 @@ def call_within(timeout: float, call: Callable[[], T], name: str) -> T:
         except BaseException as error:  # noqa: BLE001  the caller gets it
             outcomes.put((None, error))
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, f"cannot start a thread: {error}") from error
     try:
         value, error = outcomes.get(timeout=timeout)
     except queue.Empty:

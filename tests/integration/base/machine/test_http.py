@@ -270,6 +270,15 @@ def test_an_invalid_request_is_an_error_without_its_text(url, headers):
     assert isinstance(refused.value, InvalidRequestError) or url.startswith("http://127")
 
 
+def test_a_request_for_which_no_thread_can_be_started_is_an_error(monkeypatch):
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(HttpError, match=r"^cannot start a thread: can't start new thread$"):
+        get("http://127.0.0.1:1/")
+
+
 def test_certificates_that_cannot_be_read_are_an_error(tmp_path):
     with pytest.raises(HttpError, match="No such file or directory"):
         get("https://127.0.0.1:1/", HttpClient(tmp_path / "none.pem"))
