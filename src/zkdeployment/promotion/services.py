@@ -550,13 +550,19 @@ def act_everywhere(
         try:
             answer = client.request("POST", FleetService(fleet, url), f"/api/v1/{act}", limit, body=body)
             problem = "" if answer.status == 200 else str(_unexpected(url, answer))
-        except ZkdeploymentError as error:
-            problem = str(error)
+        except Exception as error:  # noqa: BLE001  a defect of the program must not hide the outcomes of other fleets
+            problem = str(error) or repr(error)
         outcomes[fleet] = FleetActOutcome(fleet, problem)
 
-    threads = [threading.Thread(target=perform, args=each, daemon=True) for each in services.items()]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for each in services.items():
+        thread = threading.Thread(target=perform, args=each, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            outcomes[each[0]] = FleetActOutcome(each[0], f"cannot start a thread: {error}")
+        else:
+            threads.append(thread)
     for thread in threads:
         thread.join()
     return tuple(outcomes[fleet] for fleet in services)

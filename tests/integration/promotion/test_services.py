@@ -604,6 +604,30 @@ def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach
     assert (method, path, json.loads(body)) == ("POST", "/api/v1/hold", {"reason": "a storm"})
 
 
+def test_an_act_on_a_fleet_that_fails_because_of_this_machine_names_the_problem(tokens, monkeypatch):
+    problems = {"eu-1": AssertionError(), "us-1": ValueError("bad")}
+
+    class FailingClient(ServiceClient):
+        def request(self, _method, service, *_arguments, **_options):
+            raise problems[service.fleet]
+
+    start, started = threading.Thread.start, []
+
+    def start_two(thread):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    fleets = dict.fromkeys(("eu-1", "us-1", "ap-1"), "https://127.0.0.1")
+    assert act_everywhere(FailingClient(tokens), fleets, "stop", "a storm") == (
+        FleetActOutcome("eu-1", "AssertionError()"),
+        FleetActOutcome("us-1", "bad"),
+        FleetActOutcome("ap-1", "cannot start a thread: can't start new thread"),
+    )
+
+
 def test_fleets_that_resume_at_their_tips_have_time_to_publish_them(tokens, monkeypatch):
     monkeypatch.setattr(services, "_ACT", 0.0)  # so that only the time for the publication remains
     service = Service({"by": "anna"})
