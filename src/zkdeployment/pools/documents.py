@@ -94,8 +94,9 @@ class NodePool:
 
     @property
     def most_kept(self) -> int:
-        """The largest number of nodes that the pool keeps ready at any time."""
-        return max((self.kept, *(entry.level for entry in self.schedule)))
+        """The largest number of nodes that the pool keeps ready at any time; ``kept`` is that at one time."""
+        usual = self.values.get("fill-level") or 0
+        return max((self.kept, usual, *(entry.level for entry in self.schedule)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Requests for sessions: quotas, the choice of nodes, and the queue of the requests that wait for nodes.
 
 A request in the queue is *admissible* if it fits into the quotas of its tenant, together with the tenant's
-sessions and the tenant's earlier requests, and if its pools have nodes with the properties that it demands.
+sessions and the tenant's earlier requests, and if its pools have enough nodes with the properties that it demands.
 Admissible requests that have waited for ``OVERDUE`` seconds come first, the oldest one first, and later requests
 get no nodes of their pools. Among the others, the request of the tenant with the smallest share of its quota comes
 first, then the older one. A request never gets nodes of a pool for which an earlier request of the same tenant
@@ -32,7 +32,7 @@ from zkdeployment.pools.rules.snapshot import (
     TenantSession,
     meets,
     unknown_property,
-    unmet_property,
+    unmet_demand,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _shortage(spec: NodesSpec, nodes: Collection[PoolNode], ready: int) -> Reque
     unknown = unknown_property(spec.pool, spec.properties, nodes)
     if unknown is not None:
         return RequestRefusal(RequestProblem.NO_PROPERTY, unknown)
-    unmet = unmet_property(spec.pool, spec.properties, nodes)
+    unmet = unmet_demand(spec, nodes)
     if unmet is not None:
         return RequestRefusal(RequestProblem.NO_MATCH, unmet)
     message = f"can't reserve nodes: {spec} requested, {ready} ready; try again later"
@@ -278,7 +278,7 @@ class RequestPlace:
 class RequestQueue:
     """The requests that wait, in the order in which they get nodes; ``standings`` is keyed by tenant.
 
-    Requests of tenants without a standing get no nodes. ``unmet`` has demands that no node meets, by request.
+    Requests of tenants without a standing get no nodes. ``unmet`` has demands that too few nodes meet, by request.
     """
 
     def __init__(
@@ -369,16 +369,12 @@ def request_queue(facts: LendingFacts) -> RequestQueue:
 
 
 def _unmet(request: SessionRequest, read: PoolSnapshot) -> str | None:
-    """Return the demand of a request that no node of its pool meets, in any state of the nodes."""
-    nodes = [*read.nodes.values()] if any(spec.properties for spec in request.specs) else []
+    """Return the demand of a request that too few nodes of its pool meet, in any state of the nodes."""
+    nodes = read.nodes.values()
     problems = (
-        problem
-        for spec in request.specs
+        unknown_property(spec.pool, spec.properties, nodes) or unmet_demand(spec, nodes)
+        for spec in _combined(request.specs)
         if spec.properties
-        for problem in (
-            unknown_property(spec.pool, spec.properties, nodes)
-            or unmet_property(spec.pool, spec.properties, nodes),
-        )
     )
     return next(filter(None, problems), None)
 
@@ -413,14 +409,19 @@ def queueing_problem(
     too_many = size_problem(request, tenant)
     if too_many is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {too_many}")
-    for pool, quantity in wanted.items():
+    too_many = _level_problem(request, configuration)
+    if too_many is not None:
+        return RequestRefusal(RequestProblem.TOO_MANY, f"can't wait for nodes: {too_many}")
+    return _full(tenant, [found for found in present if found.is_waiting])
+
+
+def _level_problem(request: SessionRequest, configuration: PoolConfiguration) -> str | None:
+    """Return why a request for nodes of known pools waits in vain: a pool never keeps that many ready."""
+    for pool, quantity in request.wanted.items():
         most = configuration.pools[pool].most_kept
         if quantity > most:
-            message = (
-                f"can't wait for nodes: {quantity} of {pool} requested, but the pool keeps at most {most} ready"
-            )
-            return RequestRefusal(RequestProblem.TOO_MANY, message)
-    return _full(tenant, [found for found in present if found.is_waiting])
+            return f"{quantity} of {pool} requested, but the pool keeps at most {most} ready"
+    return None
 
 
 def _full(tenant: User, waiting: Collection[SessionRequest]) -> RequestRefusal | None:
@@ -439,8 +440,8 @@ def ended_waits(
 ) -> Iterator[SessionRequest]:
     """Yield the requests whose wait ends now without nodes, with their outcomes."""
     for request in read.waiting.values():
-        outcome = _end(request, configuration, tenants.get(request.tenant), now) if request.is_waiting else ""
-        if outcome:
+        tenant = tenants.get(request.tenant)
+        if request.is_waiting and (outcome := _end(request, read, configuration, tenant, now)):
             yield request.ended(outcome, now)
 
 
@@ -495,7 +496,13 @@ def grant_at_once(
     return RequestRefusal(RequestProblem.TOO_FEW, message)
 
 
-def _end(request: SessionRequest, configuration: PoolConfiguration, tenant: User | None, now: float) -> str:
+def _end(
+    request: SessionRequest,
+    read: PoolSnapshot,
+    configuration: PoolConfiguration,
+    tenant: User | None,
+    now: float,
+) -> str:
     """Return why the wait of a request ends now; empty if the wait continues."""
     if tenant is not None and tenant.is_retired:
         return f"the tenant {tenant} is retired"
@@ -508,8 +515,10 @@ def _end(request: SessionRequest, configuration: PoolConfiguration, tenant: User
     if missing:
         return f"there is no pool {missing[0]!a} any more"
     if request.expires_at <= now:
-        return f"the nodes did not become ready within {request.expires_at - request.created_at:g} s"
-    return ""
+        unmet = _unmet(request, read)
+        why = f": {unmet}" if unmet else ""
+        return f"the nodes did not become ready within {request.expires_at - request.created_at:g} s{why}"
+    return _level_problem(request, configuration) or ""
 
 
 def request_place_to_json(request: SessionRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
@@ -103,9 +103,10 @@ def node_properties(node: PoolNode) -> Mapping[str, PropertyValue]:
 
 def meets(node: PoolNode, properties: Sequence[NodeProperty]) -> bool:
     """Whether a node meets all demands."""
-    if not properties:
-        return True
-    found = node_properties(node)
+    return not properties or _have(node_properties(node), properties)
+
+
+def _have(found: Mapping[str, PropertyValue], properties: Sequence[NodeProperty]) -> bool:
     return all(wanted.name in found and wanted.accepts(found[wanted.name]) for wanted in properties)
 
 
@@ -120,15 +121,27 @@ def unknown_property(pool: str, properties: Iterable[NodeProperty], nodes: Itera
     return None
 
 
-def unmet_property(pool: str, properties: Iterable[NodeProperty], nodes: Iterable[PoolNode]) -> str | None:
-    """Return the demand that no node of a pool meets, with the values found; ``None`` if all are met."""
-    known = _known(pool, nodes)
-    for wanted in properties:
+def unmet_demand(spec: NodesSpec, nodes: Collection[PoolNode]) -> str | None:
+    """Return why too few nodes of a pool meet all demands of a part of a request; ``None`` if enough do.
+
+    Nodes that are being provisioned may meet the demands, if any other node does.
+    """
+    known = _known(spec.pool, nodes)
+    if not known or not spec.properties:
+        return None
+    for wanted in spec.properties:
         values = [found[wanted.name] for found in known if wanted.name in found]
-        if known and not any(map(wanted.accepts, values)):
+        if not any(map(wanted.accepts, values)):
             shown = _listed(sorted({_text(value) for value in values}))
-            return f"no node of the pool {pool} has {wanted}; found: {shown}"
-    return None
+            return f"no node of the pool {spec.pool} has {wanted}; found: {shown}"
+    fitting = sum(_have(found, spec.properties) for found in known)
+    coming = sum(node.pool == spec.pool and node.state is NodeState.PROVISIONING for node in nodes)
+    if fitting and fitting + coming >= spec.quantity:
+        return None
+    return (
+        f"can't reserve nodes: {spec} requested, but the pool has {fitting} in all; request fewer nodes, or other"
+        " properties"
+    )
 
 
 def _known(pool: str, nodes: Iterable[PoolNode]) -> list[Mapping[str, PropertyValue]]:

@@ -207,6 +207,43 @@ def test_a_request_with_properties_gets_only_matching_nodes_and_without_such_nod
     assert (outcome[0].id, outcome[1].session.nodes) == (1, (3,))
 
 
+@pytest.mark.parametrize(
+    ("specs", "is_unmet"),
+    [
+        ([NodesSpec("web", 2, read_properties(["memory>=16"]))], True),
+        ([NodesSpec("web", 1, read_properties(["memory>=16"]))] * 2, True),
+        ([NodesSpec("web", 1, read_properties(["memory>=16", "hostname=n1"]))], True),
+        ([NodesSpec("web", 2, read_properties(["memory>=4"]))], False),
+    ],
+)
+def test_a_request_that_too_few_nodes_can_meet_blocks_no_other_request_and_its_end_names_the_reason(
+    specs: list[NodesSpec], is_unmet: bool
+) -> None:
+    demanding = replace(waits(1, tenant=1, until=10 * OVERDUE), specs=tuple(specs))
+    nodes = {
+        number: replace(ready(number, "web"), hostname=f"n{number}", data={"memory": memory})
+        for number, memory in ((1, 8), (2, 32))
+    }
+    nodes[1] = replace(nodes[1], state=NodeState.DEPLOYED)
+    read = PoolSnapshot(nodes, waiting={1: demanding, 2: waits(2, tenant=2, at=5, web=1)})
+    late = 10 * OVERDUE
+    has_grant = next_grant(read, late) is not None
+    assert has_grant is is_unmet
+    (ended,) = ended_waits(read, POOLS, TENANTS, late)
+    assert ended.outcome is not None
+    assert ("with memory>=16" in ended.outcome) is is_unmet
+
+
+def test_nodes_that_are_being_provisioned_may_meet_the_demands_that_another_node_meets() -> None:
+    demanding = replace(waits(1, web=2), specs=(NodesSpec("web", 2, read_properties(["memory>=16"])),))
+    nodes = {
+        1: replace(ready(1, "web"), data={"memory": 32}),
+        2: make_node(2, NodeState.PROVISIONING, pool="web"),
+    }
+    read = PoolSnapshot(nodes, waiting={1: demanding, 2: waits(2, tenant=2, at=5, web=1)})
+    assert next_grant(read, 10 * OVERDUE) is None
+
+
 def problem(given: Any) -> RequestProblem | None:
     return None if given is None else given.problem
 
@@ -240,7 +277,7 @@ def test_the_record_of_a_request_stays_for_a_while_after_its_end() -> None:
     assert list(outdated_waits(read, 5 + KEPT)) == [ended]
 
 
-def test_waits_end_at_their_limit_without_a_key_without_a_pool_and_with_their_tenant() -> None:
+def test_waits_end_at_their_limit_without_a_key_a_pool_or_its_level_and_with_their_tenant() -> None:
     def ended(request: SessionRequest, **values: Any) -> list[str | None]:
         tenants = {1: replace(TENANTS[1], **values)}
         read = PoolSnapshot(waiting={request.id: request})
@@ -249,6 +286,7 @@ def test_waits_end_at_their_limit_without_a_key_without_a_pool_and_with_their_te
     assert ended(waits(1, web=1)) == []
     assert ended(waits(1, until=100, web=1)) == ["the nodes did not become ready within 100 s"]
     assert ended(waits(1, wbe=1)) == ["there is no pool 'wbe' any more"]
+    assert ended(waits(1, web=5)) == ["5 of web requested, but the pool keeps at most 4 ready"]
     assert ended(waits(1, web=1), retired_at=5.0) == ["the tenant t1 is retired"]
     assert ended(waits(1, web=1), ssh_key=None) == ["the tenant t1 has no SSH key"]
     assert ended(waits(1, until=100, web=1).ended("cancelled", 50)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -59,3 +60,9 @@ def test_at_a_level_of_zero_the_ready_nodes_leave_the_pool() -> None:
     node = make_node(1, changed=0.0, pool="web", host="h1")
     idle = at_time(CONFIGURATION, moment("2027-01-09 12:00")).pools["web"]
     assert surplus(idle, [node], ()) == (node,)
+
+
+def test_the_most_nodes_that_a_pool_keeps_do_not_depend_on_the_time() -> None:
+    pool = replace(POOL, fill_level=7, values={"fill-level": 7})
+    asleep = at_time(PoolConfiguration({"web": pool}), moment("2027-01-09 12:00")).pools["web"]
+    assert (asleep.kept, asleep.most_kept, pool.most_kept) == (0, 7, 7)
