@@ -282,7 +282,10 @@ class PackageCache:
     def keep(self, files: Iterable[RpmFile]) -> Sequence[RpmFile]:
         """Move files into the cache and return them there; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = [replace(file, path=file.path.replace(self._path(file.package))) for file in files]
+        kept = []
+        for file in files:
+            durable.sync_file(file.path)
+            kept.append(replace(file, path=file.path.replace(self._path(file.package))))
         durable.sync_directory(self.directory)
         return kept
 

@@ -73,7 +73,16 @@ def remove(file: Path) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Make creations, renames and removals in a directory survive a crash of the machine."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, os.O_DIRECTORY)
+
+
+def sync_file(file: Path) -> None:
+    """Make the content of a file survive a crash of the machine; raises ``OSError``."""
+    _sync(file, os.O_NOFOLLOW)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
+from support.builders import make_package
 from support.hosts.packages import KERNEL_MODULE, AvailablePackage
 from support.hosts.repositories import publish_modules
 from support.hosts.rpm_hosts import RpmHost, change
@@ -21,7 +22,7 @@ from support.waiting import wait_until
 from zkdeployment.agent.packages import command, failures, hidden_packages
 from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
-from zkdeployment.agent.packages.installed_packages import PackageCache
+from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase, RpmFile
 from zkdeployment.agent.packages.none import NoTransaction
 from zkdeployment.agent.packages.replays import Replay
 from zkdeployment.base.errors import PackageError, ShutdownError
@@ -240,6 +241,16 @@ def test_the_cache_holds_several_epochs_of_a_package(host, tmp_path):
     cache.prune({"aged": (offers[1].package,)})
     assert offers[1].package in {file.package for file in cache.find(packages)}
     assert cache.find({offers[2].package}) == []
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name_in_the_cache(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").readlink()))
+    download, cache = tmp_path / "download.rpm", PackageCache(tmp_path / "cache", RpmDatabase(tmp_path, {}))
+    download.touch()
+    (kept,) = cache.keep([RpmFile(download, make_package("foo"), trusted=True)])
+    assert synced == [download, cache.directory]
+    assert kept.path.exists()
 
 
 @pytest.mark.nightly
