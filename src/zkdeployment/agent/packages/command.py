@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
 
-#: The directories below the root that dnf reads by default.
-_SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d")
+#: The directories below the root that dnf 4 or dnf 5 reads by default.
+_SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d", "usr/share/dnf5/repos.d")
 
 #: The most seconds between two attempts while dnf's lock is held: they double from the first to the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0

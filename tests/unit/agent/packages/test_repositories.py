@@ -5,10 +5,12 @@ import pytest
 from zkdeployment.agent.packages.command import Repositories
 from zkdeployment.base.errors import PackageError
 
+DIRECTORIES = "--setopt=reposdir=/etc/yum.repos.d,/etc/yum/repos.d,/etc/distro.repos.d,/usr/share/dnf5/repos.d"
+
 
 def test_the_roots_own_repositories_are_always_used():
     assert Repositories(Path("/r"), ()).arguments() == [
-        "--setopt=reposdir=/r/etc/yum.repos.d,/r/etc/yum/repos.d,/r/etc/distro.repos.d"
+        "--setopt=reposdir=/r/etc/yum.repos.d,/r/etc/yum/repos.d,/r/etc/distro.repos.d,/r/usr/share/dnf5/repos.d"
     ]
 
 
@@ -16,7 +18,7 @@ def test_the_kind_of_each_configured_value_is_recognized(tmp_path):
     (tmp_path / "our.repo").touch()
     values = ("https://example.com/rpms", str(tmp_path), "extra", "file:///srv/rpms")
     assert Repositories(Path("/"), values).arguments() == [
-        f"--setopt=reposdir=/etc/yum.repos.d,/etc/yum/repos.d,/etc/distro.repos.d,{tmp_path}",
+        f"{DIRECTORIES},{tmp_path}",
         "--repofrompath=zkdeployment-1,https://example.com/rpms",
         "--setopt=zkdeployment-1.gpgcheck=1",
         "--enablerepo=extra",
