@@ -536,7 +536,7 @@ def ordered_tree(
     ``last`` is as in ``ordered_targets``. Returns ``None`` as that function does, and if the cluster version was
     set by hand, because hosts then deploy the live tree.
     """
-    if published.revision is not None or _is_set_by_hand(published, cluster):
+    if published.revision is not None or is_set_by_hand(published, cluster):
         return None
     if last is not None:
         begun = published.begun - frozenset(last.linted.tree.tops)
@@ -546,7 +546,8 @@ def ordered_tree(
     return None
 
 
-def _is_set_by_hand(published: Published, cluster: Cluster | None) -> bool:
+def is_set_by_hand(published: Published, cluster: Cluster | None) -> bool:
+    """Whether the cluster version was set by hand, so that hosts deploy the live tree."""
     return cluster is not None and cluster.version not in {None, False, published.ordered, INITIAL}
 
 
@@ -559,7 +560,7 @@ def incompleteness(published: Published, cluster: Cluster | None, *, is_known: b
         return None
     of = "an import by hand" if cluster.importing == BY_HAND else f"the publication of {short(cluster.importing)}"
     sentence = f"{of} is not complete: it is under way, or was interrupted"
-    if published.ordered is None or _is_set_by_hand(published, cluster):
+    if published.ordered is None or is_set_by_hand(published, cluster):
         return sentence
     last = short(published.ordered)
     if is_known:

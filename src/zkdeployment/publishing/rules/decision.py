@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Revision, is_commit
 from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState, SyncOptions
+from zkdeployment.publishing.rules.changes import is_set_by_hand
 from zkdeployment.publishing.rules.convergence import (
     PublicationSnapshot,
     PublishedState,
@@ -240,7 +241,9 @@ def draft_refusal(draft: Draft, snapshot: PublicationSnapshot) -> str | None:
     is_checked = snapshot.cluster is not None and snapshot.cluster.importing == draft.revision
     if is_checked:
         return None
-    before, after = draft.baseline.targets, draft.compilation
+    baseline, after = draft.baseline, draft.compilation
+    by_hand = is_set_by_hand(snapshot.published, snapshot.cluster)
+    before = baseline.targets if by_hand else baseline.ordered
     changed = after.changed_since(before, whole=True)
     pruned = draft.change.delete
     return removal_refusal(draft.revision, before, after.whole, snapshot.known, pruned, changed=changed)

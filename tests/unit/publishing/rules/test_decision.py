@@ -12,7 +12,10 @@ from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.publication import Origin, Published
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState, SyncOptions
+from zkdeployment.publishing.rules.changes import Baseline, draft
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
 from zkdeployment.publishing.rules.decision import (
     Ancestry,
@@ -22,10 +25,13 @@ from zkdeployment.publishing.rules.decision import (
     UpToDate,
     Wait,
     decide,
+    draft_refusal,
     predecessor,
     removal_refusal,
     request_refusal,
 )
+from zkdeployment.publishing.rules.review import Review, review
+from zkdeployment.tree.values import LiveTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -382,3 +388,24 @@ class TestRemoval:
     def test_services_of_pruned_top_level_nodes_do_not_count(self):
         assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who", "/who/web"}) is None
         assert removal_refusal(A, on_hosts(2), {}, hosts(0), pruned={"/who/web"})
+
+
+def with_services(number: int) -> Review:
+    services = (f"  /s{one} : shop\n    version = '1'\n    /deploy\n      /h{one}\n" for one in range(number))
+    return review([SourceFile("a.zk", f"/who\n{''.join(services)}".encode())])
+
+
+@pytest.mark.parametrize(
+    ("ordered", "live", "tip", "version", "refused"),
+    [(4, 9, 4, "r1", None), (10, 8, 6, "r1", "4 of 10 deployments"), (4, 9, 4, "by hand", "5 of 9 deployments")],
+    ids=["nothing of it ran", "in two steps", "hosts deploy the live tree"],
+)
+def test_after_an_interruption_the_deployments_count_that_hosts_were_ordered_to_have(
+    ordered: int, live: int, tip: int, version: str, refused: str | None
+):
+    baseline = Baseline.of_live_tree(LiveTree(with_services(live).linted.tree), None, PublishedDocuments())
+    baseline = replace(baseline, completed=with_services(ordered).targets)
+    snapshot = PublicationSnapshot(Cluster(version, importing="r2"), Published(ordered="r1"))
+    drafted = draft(with_services(tip), baseline, snapshot, revision="r3")
+    refusal = draft_refusal(drafted, snapshot)
+    assert refusal is None if refused is None else refused in str(refusal)
