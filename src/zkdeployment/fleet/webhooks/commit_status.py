@@ -71,18 +71,25 @@ class CommitState(Enum):
 #: but forges keep every status, and GitHub accepts 1000 for a commit.
 _WITHOUT_NEWS = {
     CommitState.PUBLISHED: {CommitState.PUBLISHED},
+    CommitState.ROLLING_OUT: {CommitState.PUBLISHED},
     CommitState.CONVERGED: {CommitState.PUBLISHED, CommitState.ROLLING_OUT, CommitState.CONVERGED},
+    CommitState.FAILED: {CommitState.FAILED},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """The status of a commit; ``sequence`` is that of its publication, 0 without one."""
+    """The status of a commit; ``sequence`` is that of its publication, 0 without one.
+
+    ``share`` is the percentage of hosts that have the commit, in tens; 101 if it is deployed, even if targets lack
+    hosts.
+    """
 
     commit: str
     state: CommitState
     description: str
     sequence: int = 0
+    share: int = 0
 
     @property
     def is_final(self) -> bool:
@@ -93,6 +100,8 @@ class CommitStatus:
         """Whether the forge needs this status after the ``known`` one of the same commit."""
         if known is None or known.sequence != self.sequence:
             return True
+        if self.state is known.state is CommitState.ROLLING_OUT:
+            return self.share > known.share
         return self != known and self.state not in _WITHOUT_NEWS.get(known.state, ())
 
 
@@ -105,7 +114,8 @@ def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
     status, refusal = reading.status, reading.fleet.refusal
     if isinstance(status.wanted, str) and is_commit(status.wanted):
         state, description = _state(status, reading.fleet.since)
-        found.append(CommitStatus(status.wanted, state, description, reading.present_sequence))
+        sequence = reading.present_sequence
+        found.append(CommitStatus(status.wanted, state, description, sequence, _share(status)))
     if refusal is not None and isinstance(refusal.revision, str) and refusal.revision != status.wanted:
         reason = refusal.problems[0] if refusal.problems else "see the log of the syncer"
         found.append(CommitStatus(refusal.revision, CommitState.REFUSED, f"refused: {reason}"))
@@ -132,10 +142,9 @@ def changed_statuses(
 
 def _state(status: FleetStatus, since: int) -> tuple[CommitState, str]:
     """Return the state of the wanted commit, whose publication concerns hosts ``since`` a sequence."""
-    expected = [host for host in status.hosts if host.expected]
-    failed = [host for host in expected if host.state is HostState.FAILED]
-    done = sum(host.state is HostState.CONVERGED for host in expected)
-    count = f"{done} of {counted(len(expected), 'host')}"
+    failed = [host for host in status.hosts if host.expected and host.state is HostState.FAILED]
+    done, total = _counts(status)
+    count = f"{done} of {counted(total, 'host')}"
     state = None if status.cluster is None else status.cluster.state
     if failed:
         others = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
@@ -148,14 +157,23 @@ def _state(status: FleetStatus, since: int) -> tuple[CommitState, str]:
         if stop.sequence >= since:
             return CommitState.FAILED, f"failed: {stop}"
     if status.converged:
-        return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
+        return CommitState.CONVERGED, f"converged: {counted(total, 'host')}"
     if status.deployed:
         return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status.unserved))
     if not done:
-        return CommitState.PUBLISHED, f"published for {counted(len(expected), 'host')}"
-    # Forges keep every status, so a share changes it at most nine times.
-    share = 100 * done // len(expected) // 10 * 10
-    return CommitState.ROLLING_OUT, f"rolling out {share} %"
+        return CommitState.PUBLISHED, f"published for {counted(total, 'host')}"
+    return CommitState.ROLLING_OUT, f"rolling out {_share(status)} %"
+
+
+def _share(status: FleetStatus) -> int:
+    done, total = _counts(status)
+    return 101 if status.deployed else 100 * done // max(1, total) // 10 * 10
+
+
+def _counts(status: FleetStatus) -> tuple[int, int]:
+    """Return the number of hosts that have the wanted commit, and that of all hosts that are to have it."""
+    states = [host.state for host in status.hosts if host.expected]
+    return states.count(HostState.CONVERGED), len(states)
 
 
 #: The states of the forges, which differ in their words.

@@ -103,17 +103,35 @@ def changed(*known: CommitStatus, present: Sequence[CommitStatus]) -> list[tuple
     [
         (CommitState.PUBLISHED, CommitState.PUBLISHED, 7, False),
         (CommitState.PUBLISHED, CommitState.ROLLING_OUT, 7, True),
-        (CommitState.ROLLING_OUT, CommitState.ROLLING_OUT, 7, True),
+        (CommitState.ROLLING_OUT, CommitState.PUBLISHED, 7, False),
+        (CommitState.ROLLING_OUT, CommitState.CONVERGED, 7, True),
+        (CommitState.ROLLING_OUT, CommitState.FAILED, 7, True),
         (CommitState.CONVERGED, CommitState.CONVERGED, 7, False),
         (CommitState.CONVERGED, CommitState.ROLLING_OUT, 7, False),
         (CommitState.CONVERGED, CommitState.FAILED, 7, True),
         (CommitState.CONVERGED, CommitState.CONVERGED, 8, True),
         (CommitState.FAILED, CommitState.ROLLING_OUT, 7, True),
+        (CommitState.FAILED, CommitState.FAILED, 7, False),
+        (CommitState.FAILED, CommitState.FAILED, 8, True),
+        (CommitState.REFUSED, CommitState.REFUSED, 7, True),
     ],
 )
 def test_hosts_that_join_or_leave_cost_no_status(former, state, sequence, is_sent):
     known, status = CommitStatus(NEW, former, "before", 7), CommitStatus(NEW, state, "after", sequence)
     assert changed(known, present=[status]) == ([(NEW, "after")] if is_sent else [])
+
+
+def test_hosts_that_come_and_go_cost_no_status_while_the_fleet_rolls_out_or_is_stopped():
+    readings = [(NEW, 3), (NEW, 4), (NEW, 3), (NEW, 0), (NEW, 4), (NEW, 5), (None, 5), (None, 4), (NEW, 5)]
+    known: dict[str, CommitStatus] = {}
+    sent = []
+    for version, done in readings:
+        fleet = FleetSnapshot(Cluster(version), NEW, hosts=hosts(done, 10))
+        for status in changed_statuses(commit_statuses(FleetReading(fleet, sequence=7)), known):
+            known[status.commit] = status
+            sent.append(status.description)
+    shares = [f"rolling out {share} %" for share in (30, 40, 50)]
+    assert sent == [*shares, "stopped with 5 of 10 hosts", "rolling out 50 %"]
 
 
 @pytest.mark.parametrize(
