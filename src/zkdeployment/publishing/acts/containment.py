@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_commit, short
-from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.errors import SourceError, ZkdeploymentError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, BranchSnapshot
 from zkdeployment.publishing.acts.rollback import restored_files
 from zkdeployment.publishing.rules.quarantines import QUARANTINE
 from zkdeployment.publishing.sources.git.act_commits import TopEntry, last_verified, top_entries, write_tree
+from zkdeployment.publishing.sources.git.command import GitTimeoutError
 from zkdeployment.publishing.sources.git.objects import GitObjects, read_usable_files
 
 if TYPE_CHECKING:
@@ -59,13 +60,16 @@ class Containment:
     def returns(self, tip: str, before: str) -> bool:
         """Whether ``tip`` leads back to the branch from the rollbacks of the fleet, the last of them ``before``.
 
-        An operator resets the branch of a fleet that has rolled back to a later commit of the main branch.
+        An operator resets the branch of a fleet that has rolled back to a later commit of the main branch. Nothing
+        leads back from a commit that the mirror lacks, or whose signature does not count.
         """
         try:
             base = self._base(before)
             is_later = base not in {before, tip} and self._source.descends(tip, base)
             return is_later and self._contains(tip)
-        except OutsideError:
+        except GitTimeoutError:
+            raise
+        except (OutsideError, SourceError):
             return False
 
     def _base(self, commit: str) -> str:

@@ -207,6 +207,12 @@ def test_nothing_returns_from_a_foreign_commit(fleet: Fleet):
     assert not rule.returns(str(source.fetch()), forged)
 
 
+def test_nothing_returns_from_a_commit_that_the_mirror_lacks(fleet: Fleet):
+    source, rule = fleet.rule()
+    fleet.push("1.0")
+    assert not rule.returns(str(source.fetch()), "1" * 40)
+
+
 def test_a_rollback_forward_is_refused(fleet: Fleet):
     first, second = fleet.push("1.0"), fleet.push("1.1")
     fleet.forge(first, {"a.zk": tree("1.1"), "docs/read.me": "1.1"}, f"Roll back\n\n{TRAILER}: {second}")
