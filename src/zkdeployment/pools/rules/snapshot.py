@@ -290,11 +290,12 @@ def new_expiry(
 ) -> float:
     """Return when a session ends after a change: at ``until``, or ``delta`` seconds later than before.
 
-    No session ends before it was created. The latest end is the longest lifetime after the creation, unless
-    an admin changes it.
+    No session ends before it was created. Unless an admin changes it, the latest end is the longest lifetime after
+    the creation, or the present end if that is later.
     """
     wanted = max(session.expires_at + delta if until is None else until, session.created_at)
-    return min(wanted, LATEST if is_admin else session.created_at + limits.session_lifetime_max)
+    latest = max(session.created_at + limits.session_lifetime_max, session.expires_at)
+    return min(wanted, LATEST if is_admin else latest)
 
 
 def retire(

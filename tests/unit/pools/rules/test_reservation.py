@@ -202,6 +202,20 @@ def test_a_session_ends_between_its_begin_and_its_ceiling(
     assert new_expiry(SESSION, LIMITS, is_admin=is_admin, **change) == end
 
 
+@pytest.mark.parametrize(
+    ("change", "end"), [({"delta": 50.0}, 1600), ({"until": 1700.0}, 1600), ({"delta": -50.0}, 1550)]
+)
+def test_an_extension_by_a_tenant_never_shortens_a_session_that_is_longer_than_its_ceiling(
+    change: dict[str, float], end: float
+) -> None:
+    assert new_expiry(replace(SESSION, expires_at=1600), LIMITS, is_admin=False, **change) == end
+
+
+def test_a_session_begins_with_the_longest_lifetime_of_its_tenant_if_the_usual_one_is_longer() -> None:
+    brief = replace(TENANT, session_lifetime_max=60.0)
+    assert granted(ask(request(("web", 1)), [ready(1)], tenant=brief)).session.expires_at == 70
+
+
 def test_no_session_ends_later_than_calendars_can_show() -> None:
     assert new_expiry(SESSION, LIMITS, delta=1e13, is_admin=True) == LATEST
 
