@@ -62,7 +62,7 @@ def lease_problem(properties: Properties) -> str | None:
     """Return why the properties of a node are not a lease; ``None`` for a lease."""
     match properties:
         case {"role": str(role), "number": int(number), **others} if not isinstance(number, bool) and number > 0:
-            keys = others.get("keys")
+            keys = others.get("keys", [])
         case _:
             return "expected a role, a number from 1 on, and a list of keys"
     if not isinstance(keys, list) or len(keys) > _MOST_KEYS or not all(isinstance(key, str) for key in keys):
@@ -76,7 +76,7 @@ def lease_from_properties(properties: Mapping[str, Value]) -> Lease:
     problem = lease_problem(properties)
     if problem is not None:
         raise ValueError(problem)
-    keys = properties["keys"]
+    keys = properties.get("keys")
     number = properties["number"]
     return Lease(
         str(properties["role"]),

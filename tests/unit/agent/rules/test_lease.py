@@ -23,6 +23,10 @@ def test_a_lease_is_read_back_unchanged():
     assert lease_from_properties(lease.to_json()) == lease
 
 
+def test_a_lease_without_a_list_of_keys_has_no_keys():
+    assert lease_from_properties({"role": "ci-web", "number": 7}) == Lease("ci-web", 7)
+
+
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
@@ -30,7 +34,7 @@ def test_a_lease_is_read_back_unchanged():
         ({"role": "ci", "number": 0}, "expected a role, a number from 1 on"),
         ({"role": "ci", "number": True}, "expected a role, a number from 1 on"),
         ({"role": "../ci", "number": 1, "keys": []}, "is not a role"),
-        ({"role": "ci", "number": 1}, "keys: expected a list of 100 SSH keys at most"),
+        ({"role": "ci", "number": 1, "keys": None}, "keys: expected a list of 100 SSH keys at most"),
         ({"role": "ci", "number": 1, "keys": KEY}, "keys: expected a list of 100 SSH keys at most"),
         ({"role": "ci", "number": 1, "keys": [KEY] * 101}, "keys: expected a list of 100 SSH keys at most"),
         ({"role": "ci", "number": 1, "keys": [f"command=/bin/sh {KEY}"]}, "expected one line, TYPE KEY [COMMENT]"),
