@@ -257,6 +257,18 @@ def probed(node: PoolNode, reason: str, now: float, *, may_fail: bool) -> PoolNo
     return node
 
 
+def unprobed(node: PoolNode) -> PoolNode:
+    """Return a ready node that cannot be probed at present: a silence before this time no longer counts.
+
+    A node that did not answer is still not lent until it answers.
+    """
+    known = node.data.get("unreachable")
+    if not isinstance(known, dict) or "since" not in known:
+        return node
+    mark = {key: value for key, value in known.items() if key != "since"}
+    return replace(node, data={**node.data, "unreachable": mark})
+
+
 def _moment(text: object) -> float | None:
     """Return the seconds since the epoch of a time in a record; ``None`` for anything else."""
     try:

@@ -23,6 +23,7 @@ from zkdeployment.pools.rules.node import (
     end_of_provisioning,
     fail,
     probed,
+    unprobed,
 )
 from zkdeployment.pools.rules.queue import LendingFacts, ended_waits, grants, next_due_wait, outdated_waits
 from zkdeployment.pools.rules.snapshot import (
@@ -388,14 +389,17 @@ def _nodes_out_of_place(facts: PoolFacts) -> Iterator[WorkStep]:
 def _probed_nodes(facts: PoolFacts) -> Iterator[WorkStep]:
     """Yield the next state of each ready node that a probe found unreachable, or reachable again.
 
-    If no node at all answered, the worker may be at fault, so no node fails.
+    If no node at all answered, the worker may be at fault, so no node fails. Hosts in maintenance are not probed.
     """
     may_fail = not all(facts.probes.values())
-    for number, reason in facts.probes.items():
-        node = facts.snapshot.nodes.get(number)
-        if node is None or node.state is not NodeState.READY or number in facts.snapshot.claimed:
+    for number, node in facts.snapshot.nodes.items():
+        after, reason = node, facts.probes.get(number)
+        if node.state is not NodeState.READY or number in facts.snapshot.claimed:
             continue
-        after = probed(node, reason, facts.now, may_fail=may_fail)
+        if node.host in facts.sources.maintenance:
+            after, reason = unprobed(node), "it is in maintenance"
+        elif reason is not None:
+            after = probed(node, reason, facts.now, may_fail=may_fail)
         if after is not node:
             yield WorkStep("node-probed", {"node": number, "reason": reason or "it answers"}, PoolChange((after,)))
 

@@ -285,6 +285,19 @@ def test_no_node_fails_if_no_node_at_all_answers(answers):
     assert states == (failed if answers else {2: (NodeState.READY, False)})
 
 
+def test_a_silence_before_a_maintenance_does_not_count_after_it():
+    sources = PoolSources(PoolConfiguration({"web": POOL}), maintenance=frozenset({"h1"}))
+    seen = PoolFacts(sources, PoolSnapshot({1: SILENT}), 1300.0, probes={1: "no route", 2: ""})
+    (paused,) = (step.change.nodes[0] for step in next_steps(seen) if step.event == "node-probed")
+    assert not paused.is_ready
+    still = replace(seen, snapshot=PoolSnapshot({1: paused}))
+    assert [step.event for step in next_steps(still) if step.event == "node-probed"] == []
+    missed = probed(paused, "no route", 9000.0, may_fail=True)
+    assert missed.state is NodeState.READY
+    assert probed(missed, "no route", 9900.0, may_fail=True).state is NodeState.FAILED
+    assert probed(paused, "", 9000.0, may_fail=True) == NODE
+
+
 @pytest.mark.parametrize(
     ("text", "longest", "left"),
     [
