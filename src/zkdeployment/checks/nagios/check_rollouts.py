@@ -183,11 +183,18 @@ class CheckRollouts:
         self._finish(failure)
 
     def update(self, instances: Collection[str]) -> None:
-        """Roll out or remove instances that have changed; raises errors like ``synchronize``."""
+        """Roll out or remove instances that have changed; raises errors like ``synchronize``.
+
+        If another program has made definitions unreadable, synchronizes instead: an update would remove them.
+        """
         names, self._names = self._names, None
         changes, failure = self._fetch(instances, restored=())
         if changes:
-            self._apply(update_batch(checks_in(self._objects.read()), changes.values()))
+            present = checks_in(self._objects.read())
+            if present.keys() != self._checks.keys():
+                self.synchronize()
+                return
+            self._apply(update_batch(present, changes.values()))
         else:
             self._names = names
         self._finish(failure)

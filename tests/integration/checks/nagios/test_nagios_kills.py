@@ -128,6 +128,22 @@ def test_a_service_that_lost_its_content_does_not_empty_nagios(nagios, no_reload
     assert nagios.files() == {}
 
 
+def test_a_change_keeps_checks_whose_definitions_another_program_has_changed(nagios, no_reload):
+    for number in range(4):
+        nagios.want(f"check{number}", "h1", "check_dummy", "0")
+    rollouts = nagios.rollouts(no_reload)
+    rollouts.synchronize()
+    before = nagios.files()
+    for definition in nagios.server.objects.glob("check-*.cfg"):
+        definition.write_text(f"# Managed by the configuration management\n{definition.read_text()}")
+    fifth = nagios.want("check5", "h1", "check_dummy", "0")
+    rollouts.update([fifth])
+    assert nagios.service.state(fifth).value == "active"
+    after = nagios.files()
+    assert {name: after[name] for name in before} == before
+    assert rollouts.checks.keys() == nagios.service.instances.keys()
+
+
 class Killed(BaseException):
     """The end of a bridge by a signal."""
 
