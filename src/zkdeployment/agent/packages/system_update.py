@@ -20,6 +20,7 @@ from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.releases import release_options
 from zkdeployment.agent.packages.transaction import DnfTransaction, Preparation, Resolved
 from zkdeployment.agent.rules.hidden import filtered, kept_by_update, with_obstacles
+from zkdeployment.agent.rules.system import names_in_scope
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger
@@ -70,13 +71,13 @@ class SystemUpdates:
     def _prepared(self, change: SystemChange, prepare_in: Callable[..., DnfTransaction]) -> DnfTransaction:
         """Return the transaction that ``prepare_in`` makes in a new directory, or one that changes nothing."""
         before = self.database.installed()
-        names = [] if isinstance(change.update, str) else packages.matching_names(change.update, before)
-        if change.update == "none" or (not names and not isinstance(change.update, str)):
-            return DnfTransaction(before, before, release=change.release)
         try:
             unheld = self._without_held(change, before)
+            names = names_in_scope(unheld, before.keys() - change.kept)
+            if not names:
+                return DnfTransaction(before, before, release=change.release)
             with self.preparation.directory() as directory:
-                return prepare_in(directory, before, unheld, names)
+                return prepare_in(directory, before, unheld, [] if isinstance(change.update, str) else names)
         except PackageError as error:
             reason = f"cannot update the system to release {change.release}: {error}"
             raise type(error)(reason, retry_helps=error.retry_helps) from error

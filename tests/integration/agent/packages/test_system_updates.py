@@ -14,7 +14,7 @@ import structlog.testing
 from support.hosts.packages import AvailablePackage
 from support.hosts.repositories import reader
 from support.hosts.snapshots import BROKEN, IMPOSSIBLE, NEW, OLD, SNAPSHOTS, definition
-from zkdeployment.agent.packages.command import find_program
+from zkdeployment.agent.packages.command import DnfCommand, find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.agent.rules.estimated_update import estimated_update
 from zkdeployment.base.errors import PackageError
@@ -199,6 +199,23 @@ def test_patterns_select_installed_packages(system):
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
     system.update(NEW, ("absent",))
     assert system.versions == {**BEFORE, "kernel-core": ["5.14.1", "5.14.2"]}
+
+
+def test_dnf_is_asked_for_no_package_that_stays_because_dnf_5_refuses_that(held_system, monkeypatch):
+    system, asked, argv = held_system, [], DnfCommand._argv
+
+    def spy(command, *arguments, **options):
+        asked.extend(arguments)
+        return argv(command, *arguments, **options)
+
+    monkeypatch.setattr(DnfCommand, "_argv", spy)
+    system.update(NEW, ("a*", "b*", "post*"), exclude=["post*"])
+    assert system.versions == {**BEFORE, "bash": ["5.2"]}
+    assert "bash" in asked
+    assert {"app", "postgresql-server"}.isdisjoint(asked)
+    asked.clear()
+    system.update(OLD, ("a*", "post*"), exclude=["post*"])
+    assert (asked, system.versions["bash"], system.release) == ([], ["5.2"], OLD)
 
 
 @pytest.mark.nightly
