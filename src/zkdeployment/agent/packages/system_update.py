@@ -138,9 +138,12 @@ class SystemUpdates:
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
     ) -> DnfTransaction:
         _, after, _ = self._resolve(directory, before, change, names)
+        self._discard(directory)
+        return DnfTransaction(before, after, release=change.release)
+
+    def _discard(self, directory: Path) -> None:
         self.held.release(directory)
         shutil.rmtree(directory, ignore_errors=True)
-        return DnfTransaction(before, after, release=change.release)
 
     def _resolve(
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
@@ -164,13 +167,17 @@ class SystemUpdates:
         self, directory: Path, before: Packages, change: SystemChange, names: Sequence[str]
     ) -> DnfTransaction:
         resolved, after, changes = self._resolve(directory, before, change, names)
+        advisories = self.held.advisories(directory)
+        if not changes:
+            self._discard(directory)
+            return DnfTransaction(before, after, release=change.release, advisories=advisories)
         transaction = replace(
             self.preparation.with_files(directory, before, after, changes, resolved.files),
             release=change.release,
-            advisories=self.held.advisories(directory),
+            advisories=advisories,
             wanted=frozenset(item.name for item in changes),
         )
-        return self.preparation.tested(transaction) if changes else transaction
+        return self.preparation.tested(transaction)
 
     def _explained(self, reason: str, change: SystemChange, directory: Path) -> str:
         """Return why an update cannot be resolved, with the obstacles of the hidden packages in ``reason``."""

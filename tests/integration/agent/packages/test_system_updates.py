@@ -218,6 +218,14 @@ def test_dnf_is_asked_for_no_package_that_stays_because_dnf_5_refuses_that(held_
     assert (asked, system.versions["bash"], system.release) == ([], ["5.2"], OLD)
 
 
+def test_an_update_that_changes_nothing_leaves_nothing(held_system: System):
+    transaction = held_system.manager.prepare_system(SystemChange(OLD, "all"))
+    assert (transaction.items, held_system.manager._held._waiting) == ((), None)
+    assert [*(held_system.root / "var/lib/zkdeployment/packages").glob("prepared-*")] == []
+    held_system.manager.commit(transaction)
+    assert (held_system.versions, held_system.manager.missing_advisories(OLD)) == (BEFORE, 0)
+
+
 @pytest.mark.nightly
 def test_no_update_only_keeps_the_release(system):
     system.update(NEW, "none")
