@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.act import sanitize
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import Problem, SourceFile
 from zkdeployment.base.values import dataclass
 
@@ -149,3 +150,11 @@ class CommitOrder:
     back_to: str | None = None
     once: tuple[str, str] | None = None
     reads_newer: bool = False
+
+    def require_publishable(self, within: str | None) -> None:
+        """Raise ``RefusedError`` if only commits of the branch ``within`` and rollbacks are published."""
+        if within is not None and self.back_to is None:
+            raise RefusedError(
+                f"the act would not be published: expected a rollback or a commit of {within} (contained-in),"
+                f" found another act; repeat it with a configuration whose branch is {within}"
+            )

@@ -99,6 +99,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             Author.of(COMMITTER, f"{COMMITTER}@{socket.gethostname()}"),
             sync.signing_key,
             section().mirror_approvals(sync, source),
+            sync.contained_in,
             reach=failpoints.reach,
         )
 

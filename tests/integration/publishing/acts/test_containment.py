@@ -14,8 +14,10 @@ from support.commands import invoke
 from support.repository import make_key, public
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.config.settings import load
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
 from zkdeployment.publishing.acts.containment import Containment
+from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.acts.rollback import rollback_changes
 from zkdeployment.publishing.daemon.syncer import Syncer
@@ -244,6 +246,29 @@ def test_where_signatures_are_required_a_rollback_needs_one(tmp_path: Path):
     fleet.move(forged)
     with pytest.raises(SourceError, match="signed with a key that is not allowed"):
         fleet.refusal()
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_other_acts_than_rollbacks_are_not_committed_to_the_branch_of_a_fleet(
+    fleet: Fleet, tmp_path: Path, dry_run: bool
+):
+    first, second = fleet.push("1.0"), fleet.push("1.1")
+    file = tmp_path / "sync.cfg"
+    sync = f"url = {fleet.repository.bare}\nbranch = {EU}\ncontained-in = main\ntree-directory = {tmp_path}/t"
+    file.write_text(f"[zkdeployment]\nzookeeper = z:2181\n[sync]\n{sync}\n")
+    act = CommitOrder(author=ANN, compute=lambda _: FileChanges({"b.zk": b"/b\n"}, "Act"), check=lambda *_: ())
+    with open_commits(load(file, host=False)) as commits:
+        with pytest.raises(RefusedError) as error:
+            commits.commit(act, dry_run=dry_run)
+        assert str(error.value) == (
+            "the act would not be published: expected a rollback or a commit of main (contained-in), found another"
+            " act; repeat it with a configuration whose branch is main"
+        )
+        assert fleet.repository.ask("rev-parse", EU) == second
+        back = CommitOrder(
+            author=ANN, compute=lambda at: rollback_changes(at, "bad"), check=lambda *_: (), back_to=first
+        )
+        assert commits.commit(back, dry_run=dry_run).changed
 
 
 class TestSyncer:

@@ -382,14 +382,15 @@ class TreeCommits:
 
     ``signing_key`` is the file of the key that signs commits. ``committer`` is this program on this machine.
     ``approvals`` verifies approvals in the mirror of ``source``, if they need a signature; use it in ``compute``
-    of an order, during which the tip does not change. ``reach`` is called at the points
-    at which a test may kill this process.
+    of an order, during which the tip does not change. ``within`` is the branch that has to contain all published
+    commits except rollbacks. ``reach`` is called at the points at which a test may kill this process.
     """
 
     source: GitSource
     committer: Author
     signing_key: Path | None = None
     approvals: ApprovalVerifier | None = None
+    within: str | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     #: The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
@@ -411,6 +412,7 @@ class TreeCommits:
         Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if other
         users pushed at each attempt.
         """
+        order.require_publishable(self.within)
         if not dry_run:
             self._require_key()
         for _ in range(ATTEMPTS):
