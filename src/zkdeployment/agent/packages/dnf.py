@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import shutil
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages.command import DnfCommand, Repositories
@@ -50,7 +51,6 @@ from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
@@ -174,7 +174,7 @@ class Dnf:
             _log.warning("packages-interrupted", names=sorted(interrupted.names))
             self._rollback.restore(interrupted)
             self._journal.close()
-        for directory in prepared:
+        for directory in (*prepared, *filter(_is_abandoned, self._state.glob("preview-*"))):
             _discard(directory)
 
     @cached_property
@@ -273,6 +273,11 @@ class Dnf:
             self._cache.prune(transaction.after)
         except OSError as error:
             _log.warning("packages-not-cached", reason=str(error))
+
+
+def _is_abandoned(preview: Path) -> bool:
+    """Whether the process that made the directory of a preview no longer exists."""
+    return not Path("/proc", preview.name.split("-")[1]).exists()
 
 
 def _discard(directory: Path) -> None:

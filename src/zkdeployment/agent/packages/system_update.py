@@ -7,6 +7,7 @@ back like every other (``dnf``, ``transaction``).
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -65,10 +66,15 @@ class SystemUpdates:
         return self._prepared(change, self._prepare_in)
 
     def preview(self, change: SystemChange) -> Packages:
-        """Return the packages after an update, which is tested as in ``prepare``; keep no downloads."""
-        return self._prepared(change, self._preview_in).after
+        """Return the packages after an update, which is tested as in ``prepare``; keep no downloads.
 
-    def _prepared(self, change: SystemChange, prepare_in: Callable[..., DnfTransaction]) -> DnfTransaction:
+        The agent of the host may run or start meanwhile: it leaves the directory alone while this process exists.
+        """
+        return self._prepared(change, self._preview_in, f"preview-{os.getpid()}").after
+
+    def _prepared(
+        self, change: SystemChange, prepare_in: Callable[..., DnfTransaction], name: str = "prepared"
+    ) -> DnfTransaction:
         """Return the transaction that ``prepare_in`` makes in a new directory, or one that changes nothing."""
         before = self.database.installed()
         try:
@@ -76,7 +82,7 @@ class SystemUpdates:
             names = names_in_scope(unheld, before.keys() - change.kept)
             if not names:
                 return DnfTransaction(before, before, release=change.release)
-            with self.preparation.directory() as directory:
+            with self.preparation.directory(name) as directory:
                 return prepare_in(directory, before, unheld, [] if isinstance(change.update, str) else names)
         except PackageError as error:
             reason = f"cannot update the system to release {change.release}: {error}"

@@ -503,10 +503,10 @@ class Preparation:
             return self._prepare_in(directory, before, needed)
 
     @contextlib.contextmanager
-    def directory(self) -> Iterator[Path]:
-        """Return a new directory for a transaction, which is removed if the block fails."""
+    def directory(self, name: str = "prepared") -> Iterator[Path]:
+        """Return a new directory for a transaction, removed if the block fails; ``name`` is its prefix."""
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix="prepared-", dir=self._state))
+        directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._state))
         try:
             yield directory
         except BaseException:

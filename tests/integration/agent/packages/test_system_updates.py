@@ -123,6 +123,15 @@ def test_a_preview_tests_the_update_and_leaves_nothing(held_system: System):
         held_system.manager.preview_system(replace(change, release="2026-99-99"))
 
 
+def test_an_agent_that_starts_leaves_previews_alone_until_their_process_is_gone(held_system: System):
+    agent, state = held_system.new_manager(), held_system.root / "var/lib/zkdeployment/packages"
+    (state / "preview-0-killed").mkdir()
+    preview = Dnf(held_system.root, (str(held_system.definitions),), tick=agent.recover)
+    after = preview.preview_system(SystemChange(NEW, ("bash",)))
+    assert [each.version for each in after["bash"]] == ["5.2"]
+    assert [*state.glob("pre*-*")] == []
+
+
 def test_an_update_whose_release_cannot_be_recorded_has_changed_the_packages(held_system: System):
     transaction = held_system.manager.prepare_system(SystemChange(NEW, ("bash",)))
     record = held_system.root / "etc/dnf/vars/release"
