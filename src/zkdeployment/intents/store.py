@@ -150,18 +150,14 @@ def _governing(name: str, node: Node) -> Intent:
 def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
     """Return the records whose last instance is terminated and has no final status yet.
 
-    The other records are not read beyond their indexes.
+    The other records are not read beyond their indexes. A damaged record is omitted and logged.
     """
     names = session.children(INTENTS) or []
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
-    indexes = [index for name, node in nodes if node is not None and (index := _index(name, node)) is not None]
-    awaiting = [index for index in indexes if _awaits_final_status(index)]
-    records = (read_record(session, intent_of_document(index["document"]).subject) for index in awaiting)
+    summaries = (summary_of(name, node) for name, node in nodes if node is not None)
+    awaiting = [each.intent.subject for each in summaries if each is not None and each.awaits_final_status]
+    records = (read_record(session, subject) for subject in awaiting)
     return tuple(record for record in records if record is not None and record.awaits_final_status)
-
-
-def _awaits_final_status(index: Mapping[str, Any]) -> bool:
-    return any(entry["terminated"] is not None and entry["final"] is None for entry in index["instances"][-1:])
 
 
 def _read(session: Session, subject: IntentSubject | None) -> tuple[IntentRecord, ...]:
@@ -188,7 +184,7 @@ def _read_nodes(
     wanted = [
         f"{_path(name)}/{part}"
         for name, (_, index) in indexes.items()
-        for part in _named_parts(index, whole=subject is not None)
+        for part in _readable_parts(index, whole=subject is not None)
     ]
     return indexes, dict(zip(wanted, session.get_many(wanted), strict=True))
 
@@ -216,6 +212,14 @@ def _named_parts(index: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
         yield from entry["services"]
         for packed in entry["final"] or ():
             yield from packed
+
+
+def _readable_parts(index: Mapping[str, Any], *, whole: bool) -> Sequence[str]:
+    """Return the named parts; none of a damaged index, which ``_record`` logs."""
+    try:
+        return list(_named_parts(index, whole=whole))
+    except (KeyError, TypeError):
+        return ()
 
 
 def _record(

@@ -11,7 +11,13 @@ from zkdeployment.base.errors import ConflictError
 from zkdeployment.intents.documents import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.store import INTENTS, ZooKeeperIntents, intent_operations, read_intent_nodes
+from zkdeployment.intents.store import (
+    INTENTS,
+    ZooKeeperIntents,
+    intent_operations,
+    read_awaiting_records,
+    read_intent_nodes,
+)
 from zkdeployment.publishing.store.assignments import read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Set
@@ -130,14 +136,18 @@ def test_large_values_are_written_in_several_parts(session, intents):
         b'{"instances": [], "content": []}',
         b'{"instances": [], "content": [], "approved": null, "document": {}, "state": "Created"}',
         b'{"instances": [], "content": ["gone"], "approved": null, "document": {}, "state": "Created"}',
+        b'{"instances": [{}], "content": null, "approved": null, "document": {}, "state": "Created"}',
+        b'{"instances": [{"terminated":8,"final":null}], "content":[], "approved":[], "document": {}, "state": 1}',
     ],
 )
 def test_a_damaged_record_is_omitted(session, intents, data):
-    write(session, GROUP_RECORD, CLUSTER_RECORD)
+    awaiting = replace(GROUP_RECORD, instances=(instance(7, terminated=8.0),))
+    write(session, awaiting, CLUSTER_RECORD)
     for name in session.children(INTENTS):
         if ":" in name and "ams" in name:
             session.commit(Set(f"{INTENTS}/{name}", data))
     assert [record.intent.subject for record in intents.records()] == [SHOP.subject]
+    assert read_awaiting_records(session) == (awaiting,)
 
 
 def test_withheld_services_are_written_and_removed(session, intents):
