@@ -180,6 +180,7 @@ class SystemUpdates:
         transaction = replace(
             self.preparation.with_files(directory, before, after, changes, resolved.files),
             release=change.release,
+            options=release_options(self.dnf, self.root, change.release, directory),
             advisories=advisories,
             wanted=frozenset(item.name for item in changes),
         )

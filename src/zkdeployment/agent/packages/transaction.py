@@ -120,8 +120,8 @@ class DnfTransaction:
     ``directory`` holds the downloads and dnf's output. ``replay`` is the transaction file, ``None`` until that is
     necessary. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages that
     zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept. ``release`` is
-    that of an update of the operating system; ``advisories`` is the number of security advisories that the host
-    lacks after the update, ``None`` if dnf has not counted them.
+    that of an update of the operating system, and ``options`` make dnf use it; ``advisories`` is the number of
+    security advisories that the host lacks after the update, ``None`` if dnf has not counted them.
     """
 
     before: Packages
@@ -136,6 +136,7 @@ class DnfTransaction:
     managed: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
     release: str | None = None
+    options: Sequence[str] = ()
     advisories: int | None = None
 
 
@@ -147,9 +148,10 @@ def replay_of(transaction: DnfTransaction, replays: Replays) -> Replay:
     if transaction.replay is not None and transaction.replay.generation == replays.generation:
         return transaction.replay
     # The downloads are in the directory itself; the files in directories below it are moved or copied there.
-    return replays.of_downloads(
+    replay = replays.of_downloads(
         transaction.items, transaction.files, transaction.directory, wanted=transaction.wanted
     )
+    return replay if replay.alone else replace(replay, arguments=[*transaction.options, *replay.arguments])
 
 
 def journal_entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entry:

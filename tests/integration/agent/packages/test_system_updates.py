@@ -14,6 +14,7 @@ import structlog.testing
 from support.hosts.packages import AvailablePackage
 from support.hosts.repositories import reader
 from support.hosts.snapshots import BROKEN, IMPOSSIBLE, NEW, OLD, SNAPSHOTS, definition
+from zkdeployment.agent.packages import installed_packages
 from zkdeployment.agent.packages.command import DnfCommand, find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.agent.rules.estimated_update import estimated_update
@@ -225,6 +226,13 @@ def test_dnf_is_asked_for_no_package_that_stays_because_dnf_5_refuses_that(held_
     asked.clear()
     system.update(OLD, ("a*", "post*"), exclude=["post*"])
     assert (asked, system.versions["bash"], system.release) == ([], ["5.2"], OLD)
+
+
+def test_without_createrepo_c_another_dnf_makes_an_update_from_the_same_release(tmp_path, snapshots, monkeypatch):
+    system = System(tmp_path, snapshots, waits=False)
+    monkeypatch.setattr(installed_packages, "can_make_repository", lambda: False)
+    system.update(exclude=["postgresql*"])
+    assert (system.versions, system.release) == (AFTER, NEW)
 
 
 def test_an_update_that_changes_nothing_leaves_nothing(held_system: System):
