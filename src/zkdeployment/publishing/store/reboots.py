@@ -22,6 +22,7 @@ from zkdeployment.publishing.store.cluster import (
     read_maintenance,
     recording_stop,
 )
+from zkdeployment.publishing.store.requests import server_time
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.store.agent_records import encode_report, granting_id, read_judging_part
 from zkdeployment.tree.values import node_name
@@ -78,21 +79,26 @@ def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
 
     The failure stops the fleet, is reported to the rollout that judges the host, or concerns only a host that
     can be leased. If the fleet no longer has the publication, or the host is in maintenance, the record is only
-    marked.
+    marked. ``now`` is the caller's time; ZooKeeper's must have passed the deadline, too, because one wrong clock
+    would stop the fleet.
     """
     due = [record for record in read_reboots(session) if record.is_due(now)]
-    expired = []
+    confirmed, expired = server_time(session) if due else 0.0, []
     for record in due:
-        if commit_afresh(session, partial(_expiring, session, record, now), f"report {record.host_name}"):
+        expiring = partial(_expiring, session, record, now, confirmed)
+        if commit_afresh(session, expiring, f"report {record.host_name}"):
             get_logger().critical("host-not-back", host=record.host_name, step=record.step)
             expired.append(record)
     return tuple(expired)
 
 
-def _expiring(session: Session, record: RebootRecord, now: float) -> list[Operation] | None:
+def _expiring(session: Session, record: RebootRecord, now: float, confirmed: float) -> list[Operation] | None:
+    """Return the operations that report a host; ``None`` before the deadline by ZooKeeper's time, ``confirmed``."""
     path, stop = paths.reboot_path(record.host_id), record.failure(now)
     node, hosts, targets = session.get_many([path, paths.HOSTS, paths.TARGETS])
     if node is None or reboot_of(path.rpartition("/")[2], node) != record:
+        return None
+    if confirmed < node.modified + record.deadline - record.since:
         return None
     marking = Set(path, encode(replace(record, expired=True).to_json()), node.version)
     if hosts is None or read_maintenance(session, now, [node_name(path)]):

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -262,6 +263,21 @@ def machine_that_is_gone(fleet):
     return machine
 
 
+def expire_later(session):
+    """Report hosts as if 61 seconds had passed, also for ZooKeeper."""
+    later = time.time() + 61
+    with mock.patch("zkdeployment.publishing.store.reboots.server_time", return_value=later):
+        return expire_reboots(session, later)
+
+
+def test_a_host_is_not_reported_by_the_wrong_clock_of_another_machine(fleet):
+    machine_that_is_gone(fleet)
+    with Session(fleet.connection) as session:
+        assert expire_reboots(session, time.time() + 86_400) == ()
+        assert [record.expired for record in read_reboots(session)] == [False]
+    assert fleet.version == "r1"
+
+
 def test_the_time_for_a_reboot_begins_when_zookeeper_has_its_record(fleet, monkeypatch):
     failures: list[float] = []
 
@@ -283,9 +299,9 @@ def test_a_host_that_does_not_come_back_stops_the_fleet_once(fleet):
     with Session(fleet.connection) as session:
         assert expire_reboots(session, time.time()) == ()
         (record,) = read_reboots(session)
-        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert expire_later(session) == (record,)
         assert fleet.version is None
-        assert expire_reboots(session, time.time() + 61) == ()
+        assert expire_later(session) == ()
         assert read_reboots(session) == (replace(record, expired=True),)
     stop = fleet.get("/zkdeployment/stops/h1")
     assert stop["step"] == "reboot for /os/web"
@@ -316,7 +332,7 @@ def test_a_host_that_does_not_come_back_is_judged_by_the_next_rollout_of_its_pub
         (record,) = read_reboots(session)
         record = replace(record, sequence=1)  # that of a whole publication
         session.commit(*recording_reboot(session, record))
-        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert expire_later(session) == (record,)
         assert read_stops(session) == ()
     (report, error) = rollout.reports().popitem()
     assert report == "prepare:h1"
@@ -338,7 +354,7 @@ def test_a_host_that_does_not_come_back_after_its_rollout_stopped_the_fleet_is_n
     with Session(fleet.connection) as session:
         (record,) = read_reboots(session)
         assert record.rollout == rollout.id
-        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert expire_later(session) == (record,)
         assert [stop.host_id for stop in read_stops(session)] == ["h1"]
     assert rollout.reports() == before
 
@@ -351,7 +367,7 @@ def test_a_host_that_can_be_leased_and_does_not_come_back_does_not_stop_the_flee
         pass
     with Session(fleet.connection) as session:
         (record,) = read_reboots(session)
-        assert expire_reboots(session, time.time() + 61) == (record,)
+        assert expire_later(session) == (record,)
         assert read_reboots(session) == (replace(record, expired=True),)
         assert read_stops(session) == ()
     assert fleet.version == "r1"
@@ -365,7 +381,7 @@ def test_a_host_in_maintenance_that_does_not_come_back_does_not_fail(fleet):
         session.ensure(paths.MAINTENANCE)
         maintenance = Maintenance("h1", "ann", "new disk", now)
         session.commit(Create(paths.maintenance_path("h1"), encode(maintenance.to_json())))
-        assert expire_reboots(session, now + 61) == (record,)
+        assert expire_later(session) == (record,)
         assert read_reboots(session) == (replace(record, expired=True),)
         assert read_stops(session) == ()
     assert fleet.version == "r1"

@@ -205,7 +205,7 @@ class TestWhatTheFleetForbids:
         with pytest.raises(NotConvergedError, match=r"app7 \(h7\) reboots, expected back by"):
             publishing.sync()
         sequence = publishing.get("/zkdeployment/targets")["sequence"]
-        overdue = replace(reboot, sequence=sequence, deadline=now - 1)
+        overdue = replace(reboot, sequence=sequence, since=now - 1, deadline=now - 1)
         publishing.put("/zkdeployment/reboots/h7", overdue.to_json())
         with pytest.raises(AllStopError):
             publishing.sync()
