@@ -219,6 +219,8 @@ class IntentKeeper(SectionKeeper):
         """Record durably the acceptance of a coming publication; raises ``HostFilesError``."""
         last = self._last(published)
         if not isinstance(change, PublishedIntents) and last is None:
+            if self._record is not None:  # an acceptance of a publication that was not written
+                self._write(AcceptanceRecord(None, None))
             return
         intents = change.change if isinstance(change, PublishedIntents) else IntentsChange({}, {}, {})
         coming = Acceptance(

@@ -526,6 +526,16 @@ def test_an_approval_that_was_accepted_and_withdrawn_before_it_was_published_doe
     approved.refuses("its signature is not by one of the keys in")
 
 
+def test_a_publication_without_intents_does_not_accept_the_forms_of_an_unwritten_one(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Instantiated", signed=True)
+    approved.is_killed("before:commit")
+    publishing.push(TREE.replace("/p1", "/p2"), i_yaml=None)
+    approved.sync()
+    assert json.loads(approved.file.read_text()) == {"last": None, "coming": None}
+
+
 def test_an_unwritten_publication_does_not_change_the_accepted_forms(
     publishing: Publishing, approved: ApprovedPublishing
 ):
