@@ -56,16 +56,21 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
         contact_template=nagios.contact_template,
     )
     clock = SystemClock()
-    control = Control(clock)
+    control, notifier = Control(clock), SystemdNotifier()
+
+    def proceed() -> None:
+        notifier.watchdog()
+        control.check()
+
     first_runs = None if nagios.status_file is None else FirstRuns(program, clock)
     changed = ChangedInstances(service, clock, nagios.interval, control.wake)
     bridge = NagiosBridge(
         changed,
-        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place, first_runs),
+        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place, first_runs, proceed),
         CheckReports(service, program, clock),
         control,
         clock=clock,
-        notifier=SystemdNotifier(),
+        notifier=notifier,
     )
     with contextlib.ExitStack() as stack:
         if not stack.enter_context(sole_process(nagios.objects / ".lock")):

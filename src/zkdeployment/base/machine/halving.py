@@ -27,19 +27,19 @@ def find_acceptable(
     """Return the items that a program accepts together; bad items are found by halving.
 
     ``verify`` returns the message of the program about these items, or ``None`` if it accepts them. For each bad
-    item, the number of verifications is about twice the binary logarithm of the number of items. The search ends
-    early, with one bad item too many, when more than ``most_rejected`` items are bad.
+    item, the number of verifications is about twice the binary logarithm of the number of items. When more than
+    ``most_rejected`` items are bad, parts are no longer halved: all items of a bad part are rejected.
     """
     accepted: list[T] = []
     rejected: list[tuple[T, str]] = []
     parts = [list(items)] if items else []
-    while parts and len(rejected) <= most_rejected:
+    while parts:
         part = parts.pop()
         words = verify([*accepted, *part])
         if words is None:
             accepted += part
-        elif len(part) == 1:
-            rejected.append((part[0], words))
+        elif len(part) == 1 or len(rejected) > most_rejected:
+            rejected += [(item, words) for item in part]
         else:
             middle = len(part) // 2
             parts += [part[middle:], part[:middle]]

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import Backoff
-from zkdeployment.base.errors import NagiosError, ServiceError, ZkdeploymentError, error_message
+from zkdeployment.base.errors import NagiosError, ServiceError, ShutdownError, ZkdeploymentError, error_message
 from zkdeployment.base.log import get_logger
 from zkdeployment.checks.nagios.files import (
     NagiosResult,
@@ -260,10 +260,12 @@ class NagiosBridge:
             self._rollouts.forget()
 
     def _attempt(self, part: str, act: Callable[[], None]) -> None:
-        """Call ``act``, and log when a problem begins, changes or ends."""
+        """Call ``act``, and log when a problem begins, changes or ends; the end of this process is no problem."""
         problem = ""
         try:
             act()
+        except ShutdownError:
+            return
         except ZkdeploymentError as error:
             problem = error_message(error)
         if problem == self._problems.get(part, ""):

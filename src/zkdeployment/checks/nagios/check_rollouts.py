@@ -36,7 +36,7 @@ from zkdeployment.checks.nagios.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from zkdeployment.base.machine.clock import Clock
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 #: Seconds between two requests to Nagios to run a plugin at once, and the most plugins in one request.
 _PATIENCE = 30.0
 _AT_ONCE = 100
+
+#: The most changes of a batch that Nagios rejects one by one; each of them costs some verifications.
+_MOST_REJECTED = 10
 
 
 class FirstRuns:
@@ -108,7 +111,8 @@ class CheckRollouts:
     """Brings the objects of ``nagios`` in ``place`` to the state that ``service`` wants.
 
     ``first_runs`` are the rollouts that wait for the first run of their plugins; without it, a rollout has
-    succeeded when Nagios was reloaded.
+    succeeded when Nagios was reloaded. ``proceed`` is called before each verification; if it raises
+    ``ShutdownError``, the files stay unchanged.
     """
 
     def __init__(
@@ -118,12 +122,14 @@ class CheckRollouts:
         nagios: LocalNagios,
         place: NagiosPlace,
         first_runs: FirstRuns | None = None,
+        proceed: Callable[[], None] = lambda: None,
     ) -> None:
         self._service = service
         self._objects = objects
         self._nagios = nagios
         self._place = place
         self._first_runs = first_runs
+        self._proceed = proceed
         self._names: frozenset[str] | None = None
         self._checks: Mapping[str, NagiosCheck] = {}
         self._written: Mapping[str, float] = {}
@@ -248,7 +254,11 @@ class CheckRollouts:
             raise NagiosError(refusal)
         base = self._accepted_base(batch)
         possible = [change for change in batch.changes if change.problem is None]
-        verified = find_acceptable(possible, lambda changes: self._verify(changed_checks(base, changes)))
+        # The last changes are those that a search rejects without halving: new checks rather than former ones.
+        possible.sort(key=lambda change: (change.answered, not change.is_removal))
+        verified = find_acceptable(
+            possible, lambda changes: self._verify(changed_checks(base, changes)), _MOST_REJECTED
+        )
         self._replace(changed_checks(base, verified.accepted))
         impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
         succeeded = [*verified.accepted]
@@ -288,6 +298,7 @@ class CheckRollouts:
 
     def _verify(self, checks: Mapping[str, NagiosCheck]) -> str | None:
         """Return the message of Nagios about a configuration with these checks; ``None`` if Nagios accepts it."""
+        self._proceed()
         output = self._nagios.verify(self._files(checks))
         return None if output is None else verification_words(output)
 

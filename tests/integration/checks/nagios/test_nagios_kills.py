@@ -144,6 +144,34 @@ def test_a_change_keeps_checks_whose_definitions_another_program_has_changed(nag
     assert rollouts.checks.keys() == nagios.service.instances.keys()
 
 
+class RefusingNagios(LocalNagios):
+    """Refuses each configuration in which a script has the word ``refused``; counts verifications."""
+
+    verified = 0
+
+    def verify(self, files):
+        self.verified += 1
+        return "Error: refused" if any("'refused'" in file.text for file in files.values()) else None
+
+
+def test_many_refused_checks_cost_few_verifications_and_delay_no_removal(nagios):
+    program = nagios.make_program(nagios.verify_command, ["true"], RefusingNagios)
+    removed = nagios.want("removed", "h1", "check_dummy", "0")
+    kept = nagios.want("kept", "h1", "check_dummy", "0")
+    rollouts = nagios.rollouts(program)
+    rollouts.synchronize()
+    nagios.service.delete(removed)
+    nagios.service.turn()
+    refused = [nagios.want(f"check{number}", "h1", "check_dummy", "refused") for number in range(300)]
+    program.verified = 0
+    rollouts.update([removed, *refused])
+    assert program.verified < 60
+    assert {nagios.service.state(check).value for check in refused} == {"rollout_failed"}
+    assert {nagios.service.reason(check) for check in refused} == {"refused"}
+    assert nagios.service.state(removed).value == "deprovisioned"
+    assert rollouts.checks.keys() == {kept}
+
+
 class Killed(BaseException):
     """The end of a bridge by a signal."""
 

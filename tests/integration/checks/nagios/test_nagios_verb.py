@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import httpx
 import pytest
@@ -118,6 +119,37 @@ def test_a_bridge_killed_before_or_after_the_reload_ends_at_the_same_files_and_f
         assert f"another bridge uses {nagios.server.objects}; one bridge at a time" in printed.read_text()
         bridge.terminate()
         assert bridge.wait() == 0
+
+
+#: Refuses each configuration with a check that has the argument ``refused``, and waits in the third verification.
+VERIFY = """\
+#!/bin/sh
+echo >> {place}/verified
+until [ "$(wc -l < {place}/verified)" -lt 3 ] || [ -e {place}/continue ]; do sleep 0.05; done
+! grep -q '"refused"' {objects}/.trial/definitions.cfg
+"""
+
+
+def test_a_search_for_refused_checks_notifies_systemd_and_ends_with_the_bridge(
+    service, nagios, config, start, printed, tmp_path, monkeypatch
+):
+    verify = tmp_path / "verify"
+    verify.write_text(VERIFY.format(place=tmp_path, objects=nagios.server.objects))
+    verify.chmod(0o755)
+    config.write_text(config.read_text().replace("verify = ", f"verify = {verify} "))
+    checks = [want(service, f"check{number}", "refused") for number in range(20)]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "systemd"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "systemd"))
+        bridge = start()
+        assert [systemd.recv(1000) for _ in range(4)] == [b"READY=1", *[b"WATCHDOG=1"] * 3]
+        wait_until(lambda: (tmp_path / "verified").read_text() == "\n" * 3, "the third verification")
+        bridge.terminate()
+        (tmp_path / "continue").touch()
+        assert bridge.wait() == 0
+    assert (tmp_path / "verified").read_text() == "\n" * 3
+    assert "bridge-failed" not in printed.read_text()
+    assert {service.state(check).value for check in checks} == {"rollout_in_progress"}
 
 
 @pytest.mark.parametrize(

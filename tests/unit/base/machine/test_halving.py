@@ -23,8 +23,20 @@ def test_halving_finds_each_bad_item_and_keeps_all_others(count, bad, most):
     verified = VerifiedItems(good, tuple((number, f"bad: {number}") for number in sorted(bad)))
     assert find_acceptable(range(count), verify) == verified
     assert asked <= 1 + len(bad) * 2 * math.ceil(math.log2(max(2, count)))
+    asked = 0
     limited = find_acceptable(range(count), verify, most)
-    assert limited == verified if len(bad) <= most else limited.rejected == verified.rejected[: most + 1]
+    if len(bad) <= most:
+        assert limited == verified
+    assert limited.rejected[: most + 1] == verified.rejected[: most + 1]
+    assert sorted([*limited.accepted, *(number for number, _ in limited.rejected)]) == [*range(count)]
+    assert not bad & {*limited.accepted}
+    assert asked <= 1 + (min(len(bad), most + 1) * 2 + 1) * math.ceil(math.log2(max(2, count)))
+
+
+def test_after_too_many_bad_items_each_further_part_is_accepted_or_rejected_as_a_whole():
+    verified = find_acceptable(range(16), lambda part: "bad" if {0, 1, 6} & {*part} else None, 1)
+    assert verified.accepted == (2, 3, *range(8, 16))
+    assert verified.rejected == tuple((number, "bad") for number in (0, 1, 4, 5, 6, 7))
 
 
 def test_of_two_items_that_exclude_each_other_the_first_is_kept():
