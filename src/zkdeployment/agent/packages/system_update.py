@@ -182,7 +182,7 @@ class SystemUpdates:
             release=change.release,
             options=release_options(self.dnf, self.root, change.release, directory),
             advisories=advisories,
-            wanted=frozenset(item.name for item in changes),
+            wanted=frozenset(item.name for item in changes) - _new_dependencies(resolved, before),
         )
         return self.preparation.tested(transaction)
 
@@ -214,3 +214,12 @@ class SystemUpdates:
         self.dnf.run(*fetching, "--setopt=tsflags=test", *command)
         files = self.preparation.downloads.read(directory)
         return Resolved(files, self.preparation.downloads.replaced(files, before, [*options, *command]))
+
+
+def _new_dependencies(resolved: Resolved, before: Packages) -> frozenset[str]:
+    """Return the names of the packages that an update adds, without successors of installed ones."""
+    return frozenset(
+        file.package.name
+        for file in resolved.files
+        if file.package.name not in before and file.obsoletes.isdisjoint(before)
+    )

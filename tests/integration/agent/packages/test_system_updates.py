@@ -60,6 +60,10 @@ class System:
         return {name: sorted(each.version for each in same) for name, same in self.manager.installed().items()}
 
     @property
+    def installed_by_users(self) -> set[str]:
+        return {*self.manager._dnf.run("repoquery", "--userinstalled", "--qf=%{name}\n").split()}
+
+    @property
     def release(self) -> str:
         return (self.root / "etc/dnf/vars/release").read_text(encoding="utf-8").strip()
 
@@ -109,6 +113,7 @@ def test_a_release_updates_everything_but_excluded_packages_and_those_of_service
     assert system.versions == AFTER
     assert system.release == NEW
     assert system.manager.installed_since(begun) >= {"bash", "kernel-core"}
+    assert {"part", "successor"} & system.installed_by_users == {"successor"}
     system.update(exclude=["postgresql*"])
     assert system.versions == AFTER
 
