@@ -164,11 +164,15 @@ class EventStreams:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._changed.set)
             elif self._wanted:
-                self._loop, self._changed = asyncio.new_event_loop(), asyncio.Event()
-                self._thread = threading.Thread(
-                    target=self._work, args=(self._loop,), name="fleet-streams", daemon=True
-                )
-                self._thread.start()
+                loop, self._changed = asyncio.new_event_loop(), asyncio.Event()
+                thread = threading.Thread(target=self._work, args=(loop,), name="fleet-streams", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the next call tries again
+                    loop.close()
+                    get_logger().error("streams-failed", reason=str(error))
+                else:
+                    self._loop, self._thread = loop, thread
 
     def close(self) -> None:
         """End all streams, and wait until they have ended."""
@@ -215,7 +219,8 @@ class EventStreams:
                 begun = time.monotonic()
                 try:
                     await self._listen(service, changed, hosts)
-                except (ServiceError, OSError, ValueError, h11.RemoteProtocolError) as error:
+                except (ServiceError, OSError, ValueError, RuntimeError, h11.RemoteProtocolError) as error:
+                    # A RuntimeError means that no thread could be started for the lookup of the name.
                     get_logger().debug("stream-ended", fleet=service.fleet, reason=str(error))
                 if time.monotonic() - begun >= _LASTING:
                     backoff.reset()

@@ -357,6 +357,24 @@ def test_the_streams_end_when_nobody_follows_them(following, monkeypatch):
         followed.follow(eu_1=url)
 
 
+def test_streams_open_when_the_system_can_start_threads_again(following, monkeypatch):
+    start, failed = threading.Thread.start, []
+
+    def fail_twice(thread):
+        kind = thread.name.partition("_")[0]
+        if kind in {"fleet-streams", "asyncio"} and failed.count(kind) < 2:
+            failed.append(kind)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(streams, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(threading.Thread, "start", fail_twice)
+    server = Server(lambda request: (begin(request), server.ended.wait()))
+    with server.running() as url:
+        following().follow(eu_1=url)
+    assert failed == ["fleet-streams"] * 2 + ["asyncio"] * 2
+
+
 def test_a_stream_demands_the_certificate_of_the_authority(secure, tmp_path, tokens, monkeypatch):
     other = tmp_path / "other"
     other.mkdir()
