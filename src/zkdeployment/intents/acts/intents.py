@@ -187,7 +187,7 @@ def approve_intent(
         _require_published(placed.snapshot, branch, order, corrects=True)
         approval = _next_approval(commits, placed.snapshot, step.state or IntentState.APPROVED, order)
         if not dry_run:
-            _require_counted(commits.approvals, placed.snapshot, approval, branch.tip)
+            _require_counted(commits.approvals, placed.snapshot, approval, branch.tip, IntentAct.APPROVE)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
 
     return _commit(commits, order, compute, IntentAct.APPROVE.value, dry_run=dry_run)
@@ -208,7 +208,7 @@ def approve_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, 
     In this way an instantiated group with ``update: approve`` gets the approval of its new content in the same
     change. A signed approval replaces one without a signature.
     """
-    placed = find_intent(files, order.subject, place="in these files")
+    placed = _find_in_files(files, order)
     snapshot = placed.snapshot
     intent = snapshot.intent
     former = intent.approval
@@ -260,7 +260,7 @@ def adopt_intent(
         adopted = _adopted(placed, order)
         if not dry_run:
             intent = find_intent(FileChanges(adopted, "").apply(files), order.subject).intent
-            _require_counted(commits.approvals, placed.snapshot, intent.approval, branch.tip)
+            _require_counted(commits.approvals, placed.snapshot, intent.approval, branch.tip, IntentAct.ADOPT)
         return _message(added | adopted, IntentAct.ADOPT, order)
 
     return _commit(commits, order, compute, IntentAct.ADOPT.value, dry_run=dry_run)
@@ -268,7 +268,17 @@ def adopt_intent(
 
 def adopt_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, bytes | None]:
     """Return the changed files after the adoption of their intent, before they are pushed."""
-    return _adopted(find_intent(files, order.subject, place="in these files"), order)
+    return _adopted(_find_in_files(files, order), order)
+
+
+def _find_in_files(files: Sequence[SourceFile], order: IntentOrder) -> PlacedIntent:
+    """Return the intent in files; raises ``RefusedError`` if its approval is signed and the order is not."""
+    placed = find_intent(files, order.subject, place="in these files")
+    former = placed.intent.approval
+    if former is not None and former.signature is not None and order.sign is None:
+        name = subject_text(order.subject)
+        raise RefusedError(f"the approval of {name} in these files is signed; sign yours, too, with --key FILE")
+    return placed
 
 
 def _require_deployed(files: Sequence[SourceFile], intent: Intent, deployed: Targets) -> None:
@@ -459,12 +469,16 @@ def _known(order: IntentOrder) -> dict[IntentSubject, IntentRecord]:
 
 
 def _require_counted(
-    verifier: ApprovalVerifier | None, snapshot: IntentSnapshot, approval: Approval | None, revision: Revision
+    verifier: ApprovalVerifier | None,
+    snapshot: IntentSnapshot,
+    approval: Approval | None,
+    revision: Revision,
+    act: IntentAct,
 ) -> None:
-    """Raise ``RefusedError`` if a new approval of the content in a revision does not count."""
+    """Raise ``RefusedError`` if the approval of the content in a revision by an act does not count."""
     objection = _objection(verifier, snapshot, approval, revision)
     if objection is not None:
-        reason = uncounted_approval(snapshot.intent, objection)
+        reason = uncounted_approval(snapshot.intent, objection, act)
         raise RefusedError(f"{subject_text(snapshot.intent.subject)} is not approved: {reason}")
 
 

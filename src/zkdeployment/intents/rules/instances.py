@@ -597,10 +597,16 @@ class MissingApprovals(str):
     __slots__ = ()
 
 
-def uncounted_approval(intent: Intent, objection: str) -> str:
-    """Return the message that the approval of a group does not count, with the reason and advice."""
+def uncounted_approval(intent: Intent, objection: str, act: IntentAct = IntentAct.APPROVE) -> str:
+    """Return the message that the approval of a group by an act does not count, with the reason and advice.
+
+    An approval of the state Instantiated is that of an update or of an adoption.
+    """
     is_update = intent.state.is_active and intent.update is UpdateRule.APPROVE
-    hint = signature_hint(intent.subject, in_files=is_update and isinstance(objection, MissingApprovals))
+    if intent.approval is not None and intent.approval.state == IntentState.INSTANTIATED.value and not is_update:
+        act = IntentAct.ADOPT
+    in_files = isinstance(objection, MissingApprovals) and (is_update or act is IntentAct.ADOPT)
+    hint = signature_hint(intent.subject, act, in_files=in_files)
     return f"its approval does not count: {objection}; {hint}"
 
 
@@ -632,12 +638,13 @@ def due_approval(intent: Intent, state: IntentState, digest: str | None, since: 
     )
 
 
-def signature_hint(subject: IntentSubject, *, in_files: bool = False) -> str:
-    """Return the hint how to approve a group where approvals need a signature.
+def signature_hint(subject: IntentSubject, act: IntentAct = IntentAct.APPROVE, *, in_files: bool = False) -> str:
+    """Return the hint how to approve a group by an act where approvals need a signature.
 
-    A change in place needs the approvals of all people ``in_files``, before it is pushed.
+    A change in place and an adoption need the approvals of all people ``in_files``, before they are pushed.
     """
-    command = f"zkdeployment intent approve {subject_text(subject)}"
-    if in_files:
-        return f"each approver uses '{command} --work-tree DIRECTORY --key FILE' before the change is pushed"
-    return f"this fleet needs signed approvals; use '{command} --key FILE' at a terminal"
+    approve, command = (f"zkdeployment intent {verb} {subject_text(subject)}" for verb in ("approve", act.value))
+    if not in_files:
+        return f"this fleet needs signed approvals; use '{command} --key FILE' at a terminal"
+    first = f"use '{command} --work-tree DIRECTORY --key FILE', then " if act is IntentAct.ADOPT else ""
+    return f"{first}each approver uses '{approve} --work-tree DIRECTORY --key FILE' before the change is pushed"

@@ -20,6 +20,7 @@ from zkdeployment.cli.files import read_files, with_ordered_text
 from zkdeployment.cli.operator_options import current_user, reason_option, recorded_name
 from zkdeployment.cli.options import configured_repository, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
+from zkdeployment.config.settings import fleet_settings
 from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.plan_text import short_lines
@@ -32,7 +33,7 @@ from zkdeployment.intents.acts.intents import (
     approve_files,
     replaced_approvals,
 )
-from zkdeployment.intents.documents import IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents import ClusterIntents, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.edits import PlacedIntent, find_intent, with_state
 from zkdeployment.intents.rules.listing import compare_before_approval, compare_content
 from zkdeployment.intents.store import ZooKeeperIntents
@@ -187,10 +188,13 @@ def _settings() -> Settings:
     return configured_repository(click.get_current_context().params["config"])
 
 
-def approval_key(key: Path | None) -> ApprovalSigner | None:
-    """Return the function that signs approvals; raises ``ConfigurationError`` if a key is missing."""
+def approval_key(key: Path | None, subject: IntentSubject = ()) -> ApprovalSigner | None:
+    """Return the function that signs approvals; raises ``ConfigurationError`` if a key is missing.
+
+    A cluster needs no approval.
+    """
     sync = _settings().require(SyncSettings)
-    if key is None and sync.approvers is not None:
+    if key is None and sync.approvers is not None and len(subject) != len(ClusterIntents.METADATA):
         key = sync.signing_key
         if key is None:
             raise ConfigurationError(
@@ -223,7 +227,12 @@ def _change_files(
     """Change the document of an intent in a directory, and print the name of its file; return whether it did."""
     if waits.waits:
         raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
-    author, sign = terminal_author(current_user()), None if key is None else approval_signer(key, None)
+    settings = fleet_settings(click.get_current_context().params["config"])
+    if settings is not None and settings.of(SyncSettings) is not None:
+        sign = approval_key(key, subject)
+    else:
+        sign = None if key is None else approval_signer(key)
+    author = terminal_author(current_user())
     order = IntentOrder(subject=subject, author=author, record=None, reason=reason, sign=sign)
     changed = change(read_files([str(directory)]), order)
     for name, text in changed.items():
@@ -379,7 +388,7 @@ def adopt(
     if work_tree is not None:
         _change_files(work_tree, adopt_files, subject, reason, waits, key)
         return
-    with open_terminal(connection, approval_key(key)) as adapters:
+    with open_terminal(connection, approval_key(key, subject)) as adapters:
         outcome = AdoptServices(subject=subject, reason=reason).perform(adapters, _actor())
         report(outcome, subject, adapters, waits)
 

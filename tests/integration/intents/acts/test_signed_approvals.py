@@ -17,6 +17,8 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.acts.governance import ReleaseOrder, pending_releases, release_services
 from zkdeployment.intents.acts.intents import (
     IntentOrder,
+    adopt_files,
+    adopt_intent,
     approve_files,
     approve_intent,
     change_state,
@@ -352,6 +354,31 @@ def test_a_change_in_place_that_lacks_approvals_is_refused_with_the_command_that
     assert commits.at_tip()[0] == tip
     assert commits.approvals is not None
     assert commits.approvals.objection(find_intent(files, GROUP.subject).snapshot, tip) is None
+
+
+def test_a_signed_approval_in_files_is_followed_only_by_signed_ones(site: Site):
+    site.push("1", GROUP)
+    files = list(FileChanges(approve_files(site.files, site.signed("ann")), "").apply(site.files))
+    for change in (approve_files, adopt_files):
+        with pytest.raises(RefusedError, match=r"p1/store/v1/shop in these files is signed; .* --key FILE"):
+            change(files, site.order)
+    assert approve_files(files, site.signed("bob"))
+
+
+def test_an_adoption_without_all_signatures_is_refused_with_the_commands_of_an_adoption(site: Site):
+    site.push("1", GROUP)
+    order = replace(site.order, deployed=review(site.files).compilation.whole)
+    with pytest.raises(RefusedError, match=r"use 'zkdeployment intent adopt p1/store/v1/shop --key FILE'"):
+        adopt_intent(site.commits(), order)
+    order = replace(order, sign=site.signed("ann").sign)
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 - ann@example.com bob@example.com\n")
+    words = "--work-tree DIRECTORY --key FILE"
+    with pytest.raises(
+        RefusedError, match=f"adopt p1/store/v1/shop {words}', .* approve p1/store/v1/shop {words}'"
+    ):
+        adopt_intent(site.commits(rules=rules), order)
+    assert adopt_intent(site.commits(), order).made
 
 
 def test_a_release_collects_the_approvals_that_a_rule_demands(site: Site):

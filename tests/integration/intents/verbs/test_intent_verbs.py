@@ -468,6 +468,25 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     assert hint in refused.stderr
 
 
+def test_an_approval_in_a_directory_is_signed_where_approvers_are_configured(site: Site, tmp_path: Path) -> None:
+    alice, approvers = make_key(tmp_path, "alice"), tmp_path / "approvers"
+    approvers.write_text(f"alice@example.com {public(alice)}\n")
+    with site.config.open("a") as config:
+        config.write(f"approvers = {approvers}\n")
+    tree = tmp_path / "work-tree"
+    tree.mkdir()
+    (tree / "a.zk").write_text(TREE.format(greeting="hello"))
+    (tree / "intents.yaml").write_text(INTENTS)
+    for verb in ("approve", "adopt"):
+        unsigned = site.run(verb, SHOP, "--work-tree", str(tree))
+        assert (unsigned.returncode, "give the file of your key with --key" in unsigned.stderr) == (2, True)
+    assert (tree / "intents.yaml").read_text() == INTENTS
+    assert site.run("adopt", AMS, "--work-tree", str(tree)).returncode == 0
+    assert site.run("approve", SHOP, "--work-tree", str(tree), "--key", str(alice)).returncode == 0
+    text = (tree / "intents.yaml").read_text()
+    assert ("by: alice@example.com" in text, "signature:" in text) == (True, True)
+
+
 def test_a_rollback_names_the_people_whose_approvals_are_missing(site: Site, tmp_path: Path) -> None:
     for verb in ("approve", "instantiate", "terminate"):
         site.act(verb)
