@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800), pytest.mark.all_fe
 PAGE = "operations/first-deployment"
 MACHINES = ("app1", "app2", "app3")
 
+#: The public key of the packages.
+KEY = "/etc/pki/rpm-gpg/RPM-GPG-KEY-fleet"
+
 #: The packages that the page installs from the repositories of EL.
 NAMES = (
     "createrepo_c",
@@ -158,6 +161,15 @@ def run(machine, command):
         )
 
 
+def share_key(machines):
+    """Copy the public key of the packages, as the page has people do, from app1 to the other machines."""
+    key = machines["app1"].path(KEY)
+    for name in MACHINES[1:]:
+        place = machines[name].path(KEY)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(key, place)
+
+
 def share_certificates(machines):
     """Copy the files that the page has people copy from app1 to the other machines."""
     source = machines["app1"].path("/root/ca")
@@ -178,6 +190,8 @@ def test_the_page_leads_from_rpms_to_a_deployment_on_three_machines(machines):
                 write(machines[name], step.file, step.text)
             elif step.command.text != "echo $?":
                 run(machines[name], step.command)
+        if step.command is not None and step.command.text.endswith(f">{KEY}"):
+            share_key(machines)
         if step.command is not None and "/root/ca/issue" in step.command.text:
             share_certificates(machines)
     assert not machines["app1"].path("/usr/share/zkdeployment/setup.cfg").exists()
