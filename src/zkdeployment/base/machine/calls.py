@@ -44,8 +44,8 @@ def call_within(timeout: float, call: Callable[[], T], name: str) -> T:
 
     try:
         threading.Thread(target=run, name=name, daemon=True).start()
-    except RuntimeError as error:
-        raise OSError(errno.EAGAIN, f"cannot start a thread: {error}") from error
+    except RuntimeError as problem:
+        raise OSError(errno.EAGAIN, f"cannot start a thread: {problem}") from problem
     try:
         value, error = outcomes.get(timeout=timeout)
     except queue.Empty:
