@@ -120,10 +120,10 @@ class SyncerTelemetry(CycleTelemetry):
             last = LastPublication(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
             self.facts = replace(self.facts, last=last)
 
-    def fail(self, failure: str, fetched: float | None) -> None:
-        """Record a failed cycle; a commit that was fetched in it has been waiting to be published since then."""
-        is_new = fetched != self.facts.fetched and self.facts.waiting is None
-        self.facts = replace(self.facts, fetched=fetched, waiting=fetched if is_new else self.facts.waiting)
+    def fail(self, failure: str, fetched: float | None, *, is_unpublished: bool) -> None:
+        """Record a failed cycle; ``is_unpublished``: the branch has a revision that is not published."""
+        waiting = (self.facts.waiting or fetched) if is_unpublished else None
+        self.facts = replace(self.facts, fetched=fetched, waiting=waiting)
         self.count(failure)
 
 
@@ -251,7 +251,8 @@ class Follower:
 
     def _fail(self, error: Exception, interval: float) -> None:
         """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""
-        self._telemetry.fail(self._failures.report(error).event, self._syncer.fetched)
+        syncer, kind = self._syncer, self._failures.report(error)
+        self._telemetry.fail(kind.event, syncer.fetched, is_unpublished=syncer.unpublished is not None)
         if not isinstance(error, UnreachableError):
             self._report(error_message(error), interval, None)
 

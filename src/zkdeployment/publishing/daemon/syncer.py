@@ -362,14 +362,14 @@ class _Candidate:
 class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
-    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With a
-    ``signer``, which the store has as well, publications are signed: ``signing`` records the signatures of this
-    syncer, and ``publishers`` are the keys of all syncers. With ``signed``, ``preview`` judges as with a signer.
+    ``memory`` is the record that shows whether ZooKeeper was reset to an older state. With a ``signer``, which the
+    store has as well, publications are signed: ``signing`` records the signatures of this syncer, and
+    ``publishers`` are the keys of all syncers. With ``signed``, ``preview`` judges as with a signer.
     ``check_packages`` raises ``RefusedError`` if hosts could not install the packages that a draft of a revision
-    newly wants. The ``keeper`` judges the section of governance (default: one that remembers what it accepted as
-    long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need governance.
-    With a ``containment``, only commits of another branch and rollbacks are published. ``fetched`` is the time of
-    the last read of the source, in seconds since the epoch.
+    newly wants. The ``keeper`` judges the section of governance (default: one that remembers what it accepted
+    while it lives, and verifies no approvals). Services at and below the ``governed`` paths need governance. With
+    a ``containment``, only commits of another branch and rollbacks are published. ``fetched`` is when the source
+    was last read, in seconds since the epoch; ``unpublished`` is its unpublished tip, with the published revision.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -405,7 +405,7 @@ class Syncer:
         self._newer = functools.lru_cache(maxsize=1)(
             lambda tip, published: source.newer(tip, published or "", MOST_WAITING)
         )
-        self._unpublished: tuple[Revision, Revision | None] | None = None
+        self.unpublished: tuple[Revision, Revision | None] | None = None
         self.fetched: float | None = None
 
     def sync(self, options: SyncOptions | None = None) -> SyncReport:
@@ -430,7 +430,7 @@ class Syncer:
 
     def waiting(self) -> Sequence[CommitSummary]:
         """Return the commits that the last run found and did not publish, newest first; raises ``SourceError``."""
-        return () if self._unpublished is None else self._newer(*self._unpublished)
+        return () if self.unpublished is None else self._newer(*self.unpublished)
 
     def preview(self, options: SyncOptions | None = None, tip: Revision | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written.
@@ -474,14 +474,14 @@ class Syncer:
             self._signature.ensure_stopped(state, self._fetch)
             raise
         tip = self._fetch()
-        self._unpublished = None if tip == state.published.ordered else (tip, state.published.ordered)
+        self.unpublished = None if tip == state.published.ordered else (tip, state.published.ordered)
         self._keeper.complete_records(state.published)
         with self._refusals.judging(tip, state.refused):
             stands = self._signature.ensure(state, tip)
             candidate = self._decide(state, tip, options, stands=stands)
             self._note(state.published)
             report = SyncReport(tip) if candidate is None else self._act(candidate)
-        self._unpublished = None
+        self.unpublished = None
         return report
 
     def _check_state(self, state: PublishedState, options: SyncOptions) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kazoo.security import make_acl
 from structlog.testing import capture_logs
 
-from support.metrics import probe_of
+from support.metrics import probe_of, read_metrics
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import through
 from zkdeployment.base.act import Act
@@ -28,6 +28,7 @@ from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from support.proxy import Proxy
     from support.publishing import Publishing
@@ -50,14 +51,23 @@ def request_in(version: str | None) -> dict[str, Value]:
 
 @contextmanager
 def following(
-    publishing: Publishing, interval: float, connection: str | None = None, source: TreeSource | None = None
+    publishing: Publishing,
+    interval: float,
+    connection: str | None = None,
+    source: TreeSource | None = None,
+    metrics: Path | None = None,
 ) -> Iterator[Control]:
     session = Session(publishing.zookeeper) if connection is None else Session(connection, call_timeout=2)
     store = ZooKeeperPublications(session)
     control = Control(SystemClock())
     syncer = Syncer(source or publishing.source(), store, SystemClock(), publishing.memory())
     follower = Follower(
-        syncer, store, control, connect=session.open, notifier=SystemdNotifier({}), probe=probe_of(session)
+        syncer,
+        store,
+        control,
+        connect=session.open,
+        notifier=SystemdNotifier({}),
+        probe=probe_of(session, metrics),
     )
     thread = threading.Thread(target=follower.run, args=(interval,))
     thread.start()
@@ -236,6 +246,21 @@ def test_a_request_stays_pending_while_another_syncer_holds_the_lock(publishing:
             lock.release()
             published(publishing, second)
             assert publishing.get("/zkdeployment/request") is None
+
+
+def test_a_failed_cycle_whose_tip_is_published_leaves_nothing_unpublished(publishing: Publishing, tmp_path: Path):
+    publishing.push(TREE)
+    publishing.sync()
+    file = tmp_path / "syncer.prom"
+    with Session(publishing.zookeeper) as session, Session(publishing.zookeeper) as other:
+        assert ZooKeeperPublications(other).lock().try_acquire()
+        with abandoned_request(session), following(publishing, OFTEN, metrics=file):
+            wait_until(lambda: file.exists() and failures(file) > 1, "the lock is in the way")
+    assert "syncer_unpublished_since_timestamp_seconds" not in read_metrics(file.read_text())
+
+
+def failures(file: Path) -> float:
+    return read_metrics(file.read_text())["syncer_looks_total"]["publication-refused",]
 
 
 def test_a_request_from_before_the_start_is_served(publishing: Publishing):
