@@ -5,7 +5,7 @@ An answer is made from records: its body takes the values that it shows from the
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -39,6 +39,7 @@ from zkdeployment.pools.acts.nodes import add_node, find_node, node_runs
 from zkdeployment.pools.acts.sessions import (
     SessionActor,
     SessionDetails,
+    away_hosts,
     extend_session,
     find_active_session,
     find_session,
@@ -49,7 +50,7 @@ from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.listing import with_present_level
 from zkdeployment.pools.rules.node import NewPoolNode
-from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
+from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal, ready_by_pool
 from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, PoolSnapshot, read_properties
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.service.access.identity import PoolReader, Tenant, require
@@ -361,12 +362,12 @@ class ShownPool(ListedPool):
     node_quota: Omittable[int] = Field(None, serialization_alias="node-quota")
 
 
-def pool_values(pool: NodePool, read: PoolSnapshot) -> dict[str, Any]:
-    """Return the values of a pool with a level."""
+def pool_values(pool: NodePool, read: PoolSnapshot, away: Collection[str] = ()) -> dict[str, Any]:
+    """Return the values of a pool with a level; nodes whose hosts are ``away`` are not ready."""
     own = [node for node in read.nodes.values() if node.pool == pool.name]
     states = Counter(node.state.value for node in own)
     levels = {name: states[name] for name in PoolLevels.model_fields}
-    levels["ready"] = sum(node.is_ready for node in own)
+    levels["ready"] = ready_by_pool(own, away)[pool.name]
     level = with_present_level(pool, read).fill_level
     return {"name": pool.name, "fill_level": level, "levels": levels, "node_quota": pool.node_quota}
 
@@ -439,9 +440,9 @@ def show_pool(
     adapters: ConnectedAdapters, _user: PoolReader, name: Annotated[str, Path(description="The name of a pool.")]
 ) -> Any:
     """Return a pool with the number of its nodes in each state; 422 for a pool without a level."""
-    store = pool_adapters_of(adapters).store
-    pool = service_requests.lending_pool(store.configuration(), name)
-    return {"pool": pool_values(pool, store.read())}
+    pools = pool_adapters_of(adapters)
+    pool, read = service_requests.lending_pool(pools.store.configuration(), name), pools.store.read()
+    return {"pool": pool_values(pool, read, away_hosts(read, pools))}
 
 
 @pools_router.get(

@@ -24,6 +24,7 @@ from support.waiting import ManualClock, wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.results import PlaybookRun
+from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.store.store import ZooKeeperPlaybookLog
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
@@ -148,6 +149,9 @@ def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: ZooKeeperPoo
     }
     levels = {"provisioning": 0, "ready": 2, "contextualizing": 0, "deployed": 0, "deprovisioning": 0}
     assert ci.get("/pools/web") == {"action": "get", "pool": {"name": "web", "fill-level": 3, "levels": levels}}
+    read = store.read()
+    store.commit(PoolChange((replace(read.nodes[2], host="not-registered"),)), read)
+    assert ci.get("/pools/web")["pool"]["levels"]["ready"] == 1
     assert ci.call("GET", "/pools/attic").status_code == 422
     assert "there is no pool 'nowhere'" in ci.call("GET", "/pools/nowhere").json()["detail"]
     assert ci.status("GET", "/pools/nowhere") == 404

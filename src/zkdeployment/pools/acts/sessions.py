@@ -112,7 +112,7 @@ def _choose(
 ) -> Reservation | RequestRefusal:
     """Return the reservation or the refusal of a request; ids are taken only if nodes are ready."""
     tenants = (_users(adapters) if read.waiting else {}) | {tenant.id: tenant}
-    facts = LendingFacts(read, configuration, tenants, adapters.clock.now(), _away(read, adapters))
+    facts = LendingFacts(read, configuration, tenants, adapters.clock.now(), away_hosts(read, adapters))
     given = grant_at_once(request, facts, offset=attempt and request.id)
     if isinstance(given, RequestRefusal) or request.id:
         return given
@@ -133,7 +133,7 @@ def _users(adapters: PoolAdapters) -> dict[int, User]:
     return {user.id: user for user in adapters.users.users()}
 
 
-def _away(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
+def away_hosts(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
     """Return the hosts of the fleet that are nodes of pools and are not registered now, or in maintenance."""
     hosts = {node.host for node in read.nodes.values() if node.host is not None}
     return frozenset(hosts.difference(adapters.available_hosts()) if hosts else hosts)
@@ -606,7 +606,7 @@ def _place(request: SessionRequest, adapters: PoolAdapters) -> RequestPlace | No
 
 def _places(read: PoolSnapshot, adapters: PoolAdapters) -> Mapping[int, RequestPlace]:
     """Return the places of the waiting requests, by id."""
-    away, now = _away(read, adapters), adapters.clock.now()
+    away, now = away_hosts(read, adapters), adapters.clock.now()
     facts = LendingFacts(read, adapters.store.configuration(), _users(adapters), now, away)
     return request_queue(facts).places(ready_by_pool(read.nodes.values(), away))
 
