@@ -72,6 +72,11 @@ class WantedSystem(Record):
     generation: Annotated[int, OMITTED] = 1
     timeout: Annotated[int, Key("reboot_timeout", omit=True)] = REBOOT_TIMEOUT
 
+    @property
+    def new_release(self) -> str | None:
+        """The release that an update brings; ``None`` for a node that only reboots, whose hosts keep theirs."""
+        return None if self.update == "none" else self.release
+
     def is_update_after(self, before: WantedSystem | None) -> bool:
         """Whether a host that wanted the system ``before`` has another update to make.
 

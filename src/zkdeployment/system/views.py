@@ -30,8 +30,8 @@ _NAMED = 3
 class HostSystemRow(Record):
     """The operating system of a host that has a system node, or that has updated its system for one.
 
-    ``path`` is its system node, ``wanted`` the release of that node; both are null without a node. ``system`` is
-    the last report of the host, null before the first one.
+    ``path`` is its system node, ``wanted`` the release that the node brings; both are null without a node,
+    ``wanted`` also for a node that only reboots. ``system`` is the last report of the host, null before the first.
     """
 
     id: str
@@ -97,7 +97,7 @@ def systems_status(
         report = known.get(identity.id)
         system = None if report is None else report.system
         if wanted is not None or (system is not None and system.release is not None):
-            path, release = (None, None) if wanted is None else (wanted.path, wanted.release)
+            path, release = (None, None) if wanted is None else (wanted.path, wanted.new_release)
             rows.append(HostSystemRow(identity.id, identity.name, path, release, system))
     rows.sort(key=lambda row: (row.name, row.id))
     return SystemsStatus(tuple(rows), _summary(rows)) if rows else SystemsStatus()

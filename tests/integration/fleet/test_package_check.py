@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
-from zkdeployment.base.system import WantedSystem
+from zkdeployment.base.system import HostSystem, WantedSystem
 from zkdeployment.fleet.package_check import check_packages
 
 if TYPE_CHECKING:
@@ -187,6 +188,14 @@ def test_a_release_that_no_repository_has_is_an_error(system_repositories: DnfHo
         )
     ]
     assert not check_packages(system_repositories, updating("2026-99-99"), updating("2026-99-99")).problems
+
+
+def test_the_release_of_a_node_that_only_reboots_does_not_count(system_repositories: DnfHostRepositories):
+    assert not check_packages(system_repositories, updating("2026-99-99", "none"), updating(OLD)).problems
+    targets = updating(NEW, "none", (), Assignment("/web", 1, "app", "app", version="2.0"))
+    host = replace(known("h1", make_package("bash", "5.1")), system=HostSystem(OLD))
+    (problem,) = check_packages(system_repositories, targets, {}, lambda _names: [host]).errors
+    assert "no repository has the package app 2.0; it has app 1.0-1" in str(problem)
 
 
 def test_a_release_is_not_refused_while_its_server_does_not_answer(tmp_path: Path):

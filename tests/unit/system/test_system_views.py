@@ -51,6 +51,12 @@ def test_each_host_with_a_system_node_or_an_update_has_a_row():
     assert (has_systems(TARGETS), has_systems({"web": (replace(NODE, system=None),)})) == (True, False)
 
 
+def test_a_node_that_only_reboots_wants_no_release():
+    node = replace(NODE, system=WantedSystem("/os/web", NEW, "none"))
+    (row,) = status(LATE, targets={system_target("web"): (node,)}).hosts
+    assert (row.path, row.release, row.wanted) == ("/os/web", OLD, None)
+
+
 def test_the_record_of_a_host_is_what_it_reported():
     assert status(DUE).to_json() == {
         "hosts": [

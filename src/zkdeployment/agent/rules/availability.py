@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import Inventory, KnownHost, Package, Packages
     from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
+    from zkdeployment.base.system import HostSystem, WantedSystem
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,7 +78,7 @@ class HostSoftware:
     those of its assignments and its controller. ``installonly`` are the names of packages that stay beside newer
     ones. ``put_back`` are packages of which the host keeps a copy of the
     original version, so that no repository needs to have it. ``absent`` is whether the host is not registered.
-    ``release`` is that of its system node, empty without one.
+    ``release`` is that of its system node, or its present one if the node only reboots; empty without a node.
     """
 
     identity: Identity
@@ -126,8 +127,15 @@ def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -
         put_back=_put_back(steps),
         installonly=known.inventory.installonly,
         absent=absent,
-        release="" if wanted.system is None else wanted.system.release,
+        release=_release(wanted.system, known.system),
     )
+
+
+def _release(wanted: WantedSystem | None, reported: HostSystem | None) -> str:
+    """Return the release from which a host installs packages of services, empty if it has none or is unknown."""
+    if wanted is None:
+        return ""
+    return wanted.new_release or (reported and reported.release) or ""
 
 
 def unmet_demands(

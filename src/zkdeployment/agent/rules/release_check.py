@@ -30,7 +30,7 @@ def new_systems(targets: Targets, before: Targets) -> Mapping[WantedSystem, froz
         if name.startswith(SYSTEMS):
             last = _systems(before.get(name, ()))
             for system in _systems(entries):
-                if all(map(system.is_update_after, last)):
+                if system.new_release is not None and all(map(system.is_update_after, last)):
                     wanted[system].add(node_of_target(name))
     return {system: frozenset(names) for system, names in wanted.items()}
 
@@ -43,7 +43,7 @@ def demands_by_release(
     found: dict[str, dict[str, frozenset[Demand]]] = defaultdict(dict)
     for name, needed in demands.items():
         systems = _systems(targets.get(system_target(node_of_target(name)), ()))
-        release = known.get(name, next((system.release for system in systems), ""))
+        release = known.get(name, next((system.new_release or "" for system in systems), ""))
         found[release][name] = needed
     return dict(sorted(found.items()))
 

@@ -103,6 +103,7 @@ class SystemState(Record):
     """The state of a host's operating system on its disk: the completed update, and the reboot under way.
 
     ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch;
+    ``release`` is that of the last update, because ``updated`` may be a node that only reboots;
     ``advisories`` are the security advisories of the release that the host lacked after it, if known, and
     ``exceptions`` the packages that it did not treat like all others, as in ``HostSystem``.
     ``is_settled``: the question of a reboot after that update is answered. ``is_updating``: a later update has
@@ -117,6 +118,7 @@ class SystemState(Record):
     is_settled: Annotated[bool, Key("settled", omit=True)] = True
     is_updating: Annotated[bool, Key("updating", omit=True)] = False
     time: Annotated[float | None, OMITTED] = None
+    release: Annotated[str | None, OMITTED] = None
     advisories: Annotated[int | None, OMITTED] = None
     exceptions: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     pending: Annotated[RebootRecord | None, OMITTED] = None
@@ -138,6 +140,7 @@ class SystemState(Record):
             is_settled=False,
             is_updating=False,
             time=now,
+            release=system.release,
             advisories=advisories,
             exceptions=exceptions,
         )

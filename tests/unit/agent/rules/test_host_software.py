@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+import pytest
+
 from support.builders import make_package as package
 from zkdeployment.agent.rules.availability import (
     Demand,
@@ -9,6 +13,8 @@ from zkdeployment.agent.rules.availability import (
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.system import HostSystem, WantedSystem
+from zkdeployment.publishing.targets.systems import system_target
 
 
 def known(host: str, *packages: Package, role: str | None = None) -> KnownHost:
@@ -39,6 +45,20 @@ def test_a_host_that_reports_no_packages_lacks_no_package():
     host = host_software(KnownHost(Identity("h1", "h1"), Inventory()), targets)
     assert host is not None
     assert unmet_demands(new_demands(targets, {}), [host]) == {}
+
+
+@pytest.mark.parametrize(
+    ("update", "reported", "release"),
+    [("all", "1", "2"), ("none", "1", "1"), ("none", None, "")],
+)
+def test_the_packages_of_a_host_come_from_the_release_that_its_system_node_brings_or_leaves(
+    update, reported, release
+):
+    system = Assignment.of_system(WantedSystem("/os/web", "2", update))
+    reporting = replace(known("h1"), system=HostSystem(reported))
+    host = host_software(reporting, {"h1": (), system_target("h1"): (system,)})
+    assert host is not None
+    assert host.release == release
 
 
 def test_demands_of_absent_hosts_are_those_that_registered_hosts_meet():
