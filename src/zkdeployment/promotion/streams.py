@@ -198,7 +198,8 @@ class EventStreams:
             for service in wanted - tasks.keys():
                 tasks[service] = asyncio.create_task(self._follow(service))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _UNUSED)
+                async with asyncio.timeout(_UNUSED):
+                    await self._changed.wait()
             self._changed.clear()
 
     def _take_wanted(self) -> frozenset[FleetService]:

@@ -305,8 +305,10 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async for text in self._texts(gone):
-                await asyncio.wait_for(send(_body(text, more=True)), SEND_LIMIT)
-            await asyncio.wait_for(send(_body(b"", more=False)), SEND_LIMIT)
+                async with asyncio.timeout(SEND_LIMIT):  # wait_for may lose a cancellation in Python 3.11
+                    await send(_body(text, more=True))
+            async with asyncio.timeout(SEND_LIMIT):
+                await send(_body(b"", more=False))
         except TimeoutError:
             self._hub.lost += 1
         finally:
@@ -320,7 +322,8 @@ class EventStream(Response):
         due = clock() + HEARTBEAT
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._subscriber.wake.wait(), max(0.0, due - clock()))
+                async with asyncio.timeout_at(due):
+                    await self._subscriber.wake.wait()
             self._subscriber.wake.clear()
             if gone.done() or self._subscriber.revoked or self._hub.feed.closed:
                 return

@@ -83,6 +83,20 @@ def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
     assert hub.streams == 0
 
 
+def test_a_stream_that_is_cancelled_just_when_it_has_sent_something_ends(feed: ZooKeeperFeed):
+    async def stream() -> bool:
+        async def cancel(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+        whole = EventStream(EventHub(feed), Subscriber("jim", EVERYTHING, lambda: True))
+        task = asyncio.create_task(whole({}, never, cancel))
+        await asyncio.wait({task}, timeout=5.0)
+        return task.cancelled()
+
+    assert asyncio.run(stream())
+
+
 def test_a_service_that_has_not_read_the_fleet_has_no_stream_to_begin(zookeeper: str):
     feed = ZooKeeperFeed(lambda: Session(zookeeper))
     with pytest.raises(UnreachableError):
