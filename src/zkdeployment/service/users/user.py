@@ -231,9 +231,10 @@ class TenantLimits:
     session_lifetime_max: float = 12 * 3600.0
 
     def of(self, user: User) -> TenantLimits:
-        """Return the limits of a tenant: its own, and these for missing ones."""
+        """Return the limits of a tenant: its own, and these for missing ones; no lifetime exceeds the maximum."""
         own = {name: limit for name in LIMITS if (limit := getattr(user, name)) is not None}
-        return replace(self, **own)
+        found = replace(self, **own)
+        return replace(found, session_lifetime=min(found.session_lifetime, found.session_lifetime_max))
 
     def describe_use(self, held: int) -> str:
         """Return a sentence for a tenant that has a number of nodes."""

@@ -34,3 +34,8 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
 def test_the_paths_of_a_limited_operator_are_a_list():
     bob = make_user("bob", Role.OPERATOR, id=3, created_at=1.0, paths=("/shop", "/web"))
     assert user_to_json(bob, LIMITS)["paths"] == ["/shop", "/web"]
+
+
+def test_no_lifetime_in_force_exceeds_the_maximum():
+    brief = make_user("ci", Role.TENANT, id=2, created_at=1.0, session_lifetime_max=30.0)
+    assert user_to_json(brief, LIMITS)["effective_session_lifetime"] == 30.0
