@@ -14,6 +14,8 @@ from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind,
 from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, Probe, gauge, info
 from zkdeployment.base.errors import (
     AllStopError,
+    ConfigurationError,
+    HostFilesError,
     LockHeldError,
     NotConvergedError,
     RefusedError,
@@ -29,8 +31,9 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.values import dataclass
+from zkdeployment.publishing.daemon.syncer import is_refusal
 from zkdeployment.publishing.records import CommitSummary, ForcedBy, PublicationRequest, SyncOptions
-from zkdeployment.publishing.store.requests import answer_request
+from zkdeployment.publishing.store.requests import answer_request, server_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,8 +133,11 @@ class SyncerTelemetry(CycleTelemetry):
 #: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
 
-#: Seconds until the next attempt to serve a request after another syncer held the lock.
+#: Seconds until the next attempt to serve a request that stays open.
 _LOCKED_RETRY = 2.0
+
+#: The most seconds for which a syncer that cannot publish leaves a request to other syncers.
+_LEFT_TO_OTHERS = 20.0
 
 #: The failures after which a syncer continues.
 FAILURE_KINDS = (
@@ -232,7 +238,8 @@ class Follower:
         """Publish on an operator's request, or answer the request with the error.
 
         A request stays open if ZooKeeper is unreachable, if this syncer is asked to end, or if another syncer
-        holds the lock: that syncer may have been killed, and its lock lasts as long as its session.
+        holds the lock: that syncer may have been killed, and its lock lasts as long as its session. For a while it
+        also stays open after an error of this machine, which other syncers may not have.
         """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         forced = ForcedBy(request.by, request.reason, str(request.overrides))
@@ -246,8 +253,17 @@ class Follower:
             self._request_waits = True
             raise
         except Exception as error:
-            answer_request(self._store.session, request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
+            self._request_waits = self._is_left_to_others(error, request)
+            if not self._request_waits:
+                answer = without_secrets(error_message(error))[:_LONGEST_ANSWER]
+                answer_request(self._store.session, request, answer)
             raise
+
+    def _is_left_to_others(self, error: Exception, request: PublicationRequest) -> bool:
+        if not isinstance(error, SourceError | HostFilesError | ConfigurationError) or is_refusal(error):
+            return False
+        age = server_time(self._store.session) - request.written
+        return age < min(_LEFT_TO_OTHERS, request.age_limit / 2)
 
     def _fail(self, error: Exception, interval: float) -> None:
         """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""

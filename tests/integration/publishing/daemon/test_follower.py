@@ -248,6 +248,25 @@ def test_a_request_stays_pending_while_another_syncer_holds_the_lock(publishing:
             assert publishing.get("/zkdeployment/request") is None
 
 
+def test_a_syncer_without_a_repository_leaves_a_request_to_another_one_for_a_while(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    publishing.put("/hosts", {"version": None})
+    second = publishing.push(TREE.replace("1.0", "1.1"))
+    broken = mock.Mock(wraps=publishing.source("broken"))
+    broken.fetch.side_effect = SourceError("no route to host")
+    with Session(publishing.zookeeper) as session, following(publishing, OFTEN, source=broken):
+        with abandoned_request(session, UNLIMITED):
+            before = broken.fetch.call_count
+            wait_until(lambda: broken.fetch.call_count > before + 2, "the broken syncer tried to serve it")
+            assert "error" not in (publishing.get("/zkdeployment/request") or {"error": "gone"})
+            with following(publishing, NEVER):
+                published(publishing, second)
+        with abandoned_request(session, age_limit=8.0):
+            wait_until(lambda: "error" in (publishing.get("/zkdeployment/request") or {}), "it is answered")
+    assert (publishing.get("/zkdeployment/request") or {})["error"] == "no route to host"
+
+
 def test_a_failed_cycle_whose_tip_is_published_leaves_nothing_unpublished(publishing: Publishing, tmp_path: Path):
     publishing.push(TREE)
     publishing.sync()
