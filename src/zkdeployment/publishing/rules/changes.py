@@ -329,7 +329,7 @@ def _problems(
     return dict.fromkeys(
         (
             *compilation.problems,
-            *_foreign_services(compilation, reviewed),
+            *_foreign_services(compilation, reviewed, snapshot.published.managed),
             *_host_problems(targets, snapshot),
             *_quarantine_problems(targets, reviewed, baseline),
             *placement_problems(between_services, strategy, snapshot, targets),
@@ -377,10 +377,11 @@ def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Com
     return reviewed.compilation.under(governance) if governance.left else reviewed.compilation
 
 
-def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:
+def _foreign_services(compilation: Compilation, reviewed: Review, managed: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for each service of a signed publication that differs between live tree and files.
 
-    Without these problems, an attacker who can write the live tree could have any content signed.
+    Without these problems, an attacker who can write the live tree could have any content signed. ``managed`` are
+    the top-level nodes that a file once had: ``sync --prune`` removes those that no file has now.
     """
     if not reviewed.signed or compilation.whole is reviewed.compilation.whole:
         return
@@ -389,11 +390,12 @@ def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Pr
         if assignments != text.get(name):
             of_text = text.get(name, ())
             foreign |= {assignment.path for assignment in assignments if assignment not in of_text}
+    prunable = {*managed}.difference(reviewed.linted.tree.tops)
     for path in sorted(foreign):
         message = (
             "nodes of the live tree that are in no file deploy this service or change its properties, and a signed"
             " publication contains only what the files contain; put the nodes into a file (empty, to end it), or"
-            " remove them with 'zkdeployment tree rm' or 'zkdeployment sync --prune'"
+            f" remove them with 'zkdeployment {'sync --prune' if top_path(path) in prunable else 'tree rm'}'"
         )
         yield Problem(message, path=path)
 

@@ -225,6 +225,13 @@ class TestOrphanedTopLevelNodes:
         assert made.change.delete == {"/data"}
         assert made.managed == {"/new"}
 
+    @pytest.mark.parametrize(("managed", "verb"), [("/who", "sync --prune"), ("/other", "tree rm")])
+    def test_a_signed_publication_names_the_verb_that_removes_their_services(self, managed: str, verb: str):
+        snapshot = PublicationSnapshot(Cluster("r1"), Published("r1", managed=frozenset({managed})))
+        signed = review([SourceFile("a.zk", b"/new\n")], signed=True)
+        with pytest.raises(TreeError, match=f"/who/web: .*or remove them with 'zkdeployment {verb}'$"):
+            draft(signed, over(self.live), snapshot, revision="r2")
+
     def test_nodes_above_ephemeral_nodes_are_not_pruned(self):
         live = LiveTree(self.live.tree, self.live.versions, frozenset({"/who", "/who/web"}))
         made = drafted("/new\n", live, managed=("/who", "/data"), prune=True)
