@@ -95,7 +95,7 @@ def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_und
     assert (
         f"back to {first[:12]}; this undoes:\n  {second[:12]} web 1.1 (Tester <tester@example.com>)" in done.stderr
     )
-    assert site.branch.files() == site.branch.files(first)
+    assert site.branch.files() == site.branch.files(first) | {"b.zk": "/b\n"}
     subject = site.branch.ask("log", "-1", "--format=%an|%s|%(trailers:key=Zkdeployment-Rollback-To,valueonly)")
     assert subject.startswith(f"ann|Roll back to {first[:12]}: web 1.1 loses sessions|{first}")
     audit = site.run("audit", "-o", "json").stdout
