@@ -93,7 +93,7 @@ def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
 
 
 def _expiring(session: Session, record: RebootRecord, now: float, confirmed: float) -> list[Operation] | None:
-    """Return what reports a host; ``None`` before its deadline by ``confirmed``, the time of ZooKeeper."""
+    """Return the operations that report a host; ``None`` before its deadline by ``confirmed`` (server time)."""
     path, stop = paths.reboot_path(record.host_id), record.failure(now)
     node, hosts, targets = session.get_many([path, paths.HOSTS, paths.TARGETS])
     if node is None or reboot_of(path.rpartition("/")[2], node) != record:
