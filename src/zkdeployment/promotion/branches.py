@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.errors import SourceError, without_passwords
-from zkdeployment.base.source_files import TREE_SUFFIXES, SourceFile
+from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.promotion.records import (
     PROMOTION_ROLLBACK_TRAILER,
     BranchMove,
@@ -22,7 +22,8 @@ from zkdeployment.promotion.records import (
     MoveOutcome,
     MoveResult,
 )
-from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, BranchSnapshot
+from zkdeployment.publishing.acts.rollback import restored_files
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
@@ -31,7 +32,14 @@ from zkdeployment.publishing.sources.git.command import (
     failure_cause,
     ssh_variables,
 )
-from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_document_files, read_range
+from zkdeployment.publishing.sources.git.objects import (
+    GitObjects,
+    ask,
+    read,
+    read_document_files,
+    read_range,
+    read_usable_files,
+)
 from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
@@ -52,9 +60,6 @@ _MOST_FACTS = 10_000
 
 #: The most commits that are searched for rollbacks.
 _MOST_COMMITS = 1000
-
-#: The tree files at the top of a commit.
-_TREE_FILES = tuple(f":(glob)*{suffix}" for suffix in TREE_SUFFIXES)
 
 _PUSH = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
 
@@ -164,18 +169,26 @@ class FleetBranches:
     def undone(self, commit: str) -> str:
         """Return the revision that a commit in the mirror rolls back; empty if it rolls back none.
 
-        Anybody can write trailers, and merges copy them. The commit must have the tree files of the earlier
-        revision that it names, and that one must not contain the revision that is rolled back.
+        Anybody can write trailers, and merges copy them. The commit must have the tree files that a rollback to
+        the earlier revision that it names makes, and that one must not contain the revision that is rolled back.
         """
         bad, past = (self.trailer(commit, key) or "" for key in (PROMOTION_ROLLBACK_TRAILER, ROLLBACK_TRAILER))
         if not (is_commit(bad) and self.contains(commit, past)) or self.contains(past, bad):
             return ""
-        diff = ("diff", "--quiet", "--no-ext-diff", "--end-of-options", past, commit, "--", *_TREE_FILES)
-        answer = self._source.mirror.run(*diff)
-        if answer.status == 1:
-            return ""
-        answer.check()
-        return bad
+        return bad if self._restores(commit, past) else ""
+
+    def _restores(self, commit: str, past: str) -> bool:
+        """Whether a commit has the tree files that a rollback of its parent to ``past`` makes, or those of ``past``.
+
+        Rollbacks of former programs have the latter: their files lack new top-level nodes.
+        """
+        objects = GitObjects(self._source.mirror)
+        (present, unusable), (former, _), (found, _) = (
+            read_usable_files(objects, f"{each}^{{tree}}") for each in (f"{commit}^", past, commit)
+        )
+        restored = restored_files(BranchSnapshot(commit, present, unusable, past=past, past_files=former))
+        expected = (_contents(present) | restored, _contents(former))
+        return _tree_files(_contents(found)) in map(_tree_files, expected)
 
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the commits of the main branch after ``since`` that roll back a promotion, the newest first.
@@ -315,3 +328,11 @@ def _words(messages: str, branch: str) -> str:
     lines = [line for line in map(sanitize, remote) if line and not line.startswith("error: hook declined")]
     named = [line for line in lines if re.search(rf"(^|[\s/]){re.escape(branch)}([\s:,.']|$)", line)]
     return "; ".join(named or lines)
+
+
+def _contents(files: Iterable[SourceFile]) -> dict[str, bytes | None]:
+    return {file.name: file.content for file in files}
+
+
+def _tree_files(contents: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    return {name: content for name, content in contents.items() if content is not None and is_tree_file(name)}

@@ -257,7 +257,7 @@ def test_a_rollback_goes_first_to_the_bad_fleets(run, fleets):
         code, out, _ = run("promote", "rollback", "--reason", "it is bad")
         commit = out.strip()
         assert (code, commit) == (0, fleets.repository.tip())
-        assert fleets.repository.files()["tree.zk"] == "/good\n"
+        assert fleets.repository.files()["tree.zk"] == "/good\n/bad\n"  # a node that is empty
         message = fleets.repository.ask("log", "-1", "--format=%B", "main")
         assert f"Rolls-Back-Promotion: {bad}" in message
         fleets.fleets["eu-1"].state = None

@@ -33,7 +33,8 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.values import dataclass
 from zkdeployment.publishing.daemon.syncer import is_refusal
 from zkdeployment.publishing.records import CommitSummary, ForcedBy, PublicationRequest, SyncOptions
-from zkdeployment.publishing.store.requests import answer_request, server_time
+from zkdeployment.publishing.store.requests import answer_request
+from zkdeployment.zookeeper.server_time import server_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -82,10 +82,11 @@ from zkdeployment.publishing.store.documents import (
     read_strategy,
 )
 from zkdeployment.publishing.store.reboots import expire_reboots
-from zkdeployment.publishing.store.requests import server_time, write_refusal
+from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.store.records import read_rollout
+from zkdeployment.zookeeper.server_time import server_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

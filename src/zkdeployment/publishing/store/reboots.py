@@ -22,12 +22,12 @@ from zkdeployment.publishing.store.cluster import (
     read_maintenance,
     recording_stop,
 )
-from zkdeployment.publishing.store.requests import server_time
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.store.agent_records import encode_report, granting_id, read_judging_part
 from zkdeployment.tree.values import node_name
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.server_time import server_time
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:

@@ -52,17 +52,6 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
     return True
 
 
-def server_time(session: Session) -> float:
-    """Return ZooKeeper's time, in seconds since the epoch; clocks of hosts and operators may differ from it."""
-    path = session.enqueue(f"{paths.OURS}/time-", b"")
-    node = session.get(path)
-    with contextlib.suppress(ConflictError):
-        session.commit(Delete(path))
-    if node is None:
-        raise ConflictError(f"{path} was removed right after it was created")
-    return node.created
-
-
 def request_of(node: Node) -> PublicationRequest:
     """Decode the node of a request; missing or malformed properties are unknown."""
     return PublicationRequest.from_json(node.properties, written=node.modified)
