@@ -178,7 +178,7 @@ class FleetBranches:
         return bad if self._restores(commit, past) else ""
 
     def _restores(self, commit: str, past: str) -> bool:
-        """Whether a commit has the tree files that a rollback of its parent to ``past`` makes, or those of ``past``.
+        """Whether a commit has the tree files of a rollback of its parent to ``past``, or those of ``past``.
 
         Rollbacks of former programs have the latter: their files lack new top-level nodes.
         """
