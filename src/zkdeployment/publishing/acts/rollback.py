@@ -83,16 +83,15 @@ def last_good_revision(
     what shall be undone is not published, so that the current revision counts, too.
     """
     by_sequence = {record.sequence: record for record in records}
-    listed = list(by_sequence.values())
-    current = next(iter(listed), None)
-    for newer, record in zip([None, *listed], listed, strict=False):
+    current = next(iter(by_sequence.values()), None)
+    for record in by_sequence.values():
         if not with_current and current is not None:
             if current.revision == record.revision:
                 continue
             if record.effective_since == current.effective_since:
                 continue  # the same tree and strategy
         base = by_sequence.get(record.effective_since, record)
-        if has_succeeded(base, attempts(base.sequence), newer):
+        if has_succeeded(base, attempts(base.sequence)):
             return record.revision
     return None
 
@@ -117,18 +116,11 @@ def restored_commit(record: PublicationRecord, records: Iterable[PublicationReco
     return (revision, subject) if rolled is None else (rolled[1], "")
 
 
-def has_succeeded(
-    record: PublicationRecord, attempts: Sequence[RolloutState], newer: PublicationRecord | None = None
-) -> bool:
-    """Whether a publication succeeded: with its rollout, or, without a rollout, on every registered host.
-
-    A ``newer`` publication that was not forced came after all hosts had the record's one, apart from those that
-    were gone by then.
-    """
+def has_succeeded(record: PublicationRecord, attempts: Sequence[RolloutState]) -> bool:
+    """Whether a publication succeeded: with its rollout, or, without a rollout, on every registered host."""
     if attempts:
         return any(is_completed(attempt) for attempt in attempts)
-    is_converged = newer is not None and newer.forced is None
-    return not record.failed and record.done >= (min(record.expected, 1) if is_converged else record.expected)
+    return not record.failed and record.done >= record.expected
 
 
 #: The beginning of a document in a YAML file. YAML allows no such line inside a value.

@@ -1,17 +1,14 @@
 """The last good revision of the history."""
 
-from dataclasses import replace
-
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.publishing.acts.rollback import last_good_revision
-from zkdeployment.publishing.records import ForcedBy, PublicationRecord
+from zkdeployment.publishing.records import PublicationRecord
 
 
-def record(revision, sequence, *, since=0, failed=False, hosts=1, forced=False):
+def record(revision, sequence, *, since=0, failed=False, hosts=1):
     result = HostResult("h1", "h1", 1.0, 1.0, "boom" if failed else None)
     results = {} if 0 < since < sequence else {"h1": result}
-    by = ForcedBy("ann@adm1") if forced else None
-    return PublicationRecord(revision, 1.0, sequence, hosts=hosts, results=results, since=since, forced=by)
+    return PublicationRecord(revision, 1.0, sequence, hosts=hosts, results=results, since=since)
 
 
 def good(*records):
@@ -20,17 +17,9 @@ def good(*records):
 
 def test_the_last_revision_before_the_current_one_that_all_hosts_reached_is_good():
     assert good(record("r3", 3), record("r2", 2, failed=True), record("r1", 1)) == "r1"
-    assert good(record("r3", 3, forced=True), record("r2", 2, hosts=2), record("r1", 1)) == "r1"
+    assert good(record("r3", 3), record("r2", 2, hosts=2), record("r1", 1)) == "r1"
     assert good(record("r1", 1)) is None
     assert good() is None
-
-
-def test_a_host_that_was_gone_at_the_next_publication_does_not_count():
-    first = record("r1", 1)
-    assert good(record("r3", 3), record("r2", 2, hosts=2), first) == "r2"
-    assert good(record("r4", 4), record("d1", 3, since=2), record("r2", 2, hosts=2), first) == "d1"
-    assert good(record("r3", 3), record("r2", 2, hosts=2, failed=True), first) == "r1"
-    assert good(record("r3", 3), replace(record("r2", 2, hosts=2), results={}), first) == "r1"
 
 
 def test_a_publication_of_documents_is_as_good_as_the_one_before_it():
