@@ -178,17 +178,14 @@ class FleetBranches:
         return bad if self._restores(commit, past) else ""
 
     def _restores(self, commit: str, past: str) -> bool:
-        """Whether a commit has the tree files of a rollback of its parent to ``past``, or those of ``past``.
-
-        Rollbacks of former programs have the latter: their files lack new top-level nodes.
-        """
+        """Whether a commit has the tree files of a rollback of its parent to ``past``, also of former programs."""
         objects = GitObjects(self._source.mirror)
-        (present, unusable), (former, _), (found, _) = (
+        (present, unusable), (past_files, _), (found, _) = (
             read_usable_files(objects, f"{each}^{{tree}}") for each in (f"{commit}^", past, commit)
         )
-        restored = restored_files(BranchSnapshot(commit, present, unusable, past=past, past_files=former))
-        expected = (_contents(present) | restored, _contents(former))
-        return _tree_files(_contents(found)) in map(_tree_files, expected)
+        branch = BranchSnapshot(commit, present, unusable, past=past, past_files=past_files)
+        restored = (restored_files(branch, keeps_nodes=keeps_nodes) for keeps_nodes in (True, False))
+        return _tree_files(_contents(found)) in (_tree_files(_contents(present) | each) for each in restored)
 
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the commits of the main branch after ``since`` that roll back a promotion, the newest first.

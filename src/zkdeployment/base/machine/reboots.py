@@ -148,7 +148,9 @@ class SystemState(Record):
     def settled(self, system: WantedSystem) -> SystemState:
         """Return the state after the reboot that a node wants, or the decision that none is needed."""
         without = self._without(str(deployment_of(system)))
-        return replace(without, updated=system, is_settled=True, is_updating=False)
+        # Records of former agents have a release only in the node of the last update.
+        release = self.release or (None if self.updated is None else self.updated.new_release)
+        return replace(without, updated=system, release=release, is_settled=True, is_updating=False)
 
     def rebooting(self, record: RebootRecord, publication: str) -> SystemState:
         """Return the state in which a reboot for a step of a publication has begun."""

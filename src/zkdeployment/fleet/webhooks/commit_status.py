@@ -73,7 +73,6 @@ _WITHOUT_NEWS = {
     CommitState.PUBLISHED: {CommitState.PUBLISHED},
     CommitState.ROLLING_OUT: {CommitState.PUBLISHED},
     CommitState.CONVERGED: {CommitState.PUBLISHED, CommitState.ROLLING_OUT, CommitState.CONVERGED},
-    CommitState.FAILED: {CommitState.FAILED},
 }
 
 
@@ -81,15 +80,15 @@ _WITHOUT_NEWS = {
 class CommitStatus:
     """The status of a commit; ``sequence`` is that of its publication, 0 without one.
 
-    ``share`` is the percentage of hosts that have the commit, in tens; 101 if it is deployed, even if targets lack
-    hosts.
+    ``rank`` grows with the news of one state. In a rollout it is the percentage of hosts that have the commit, in
+    tens, and 101 if it is deployed, even if targets lack hosts; a failure of hosts ranks above a stop.
     """
 
     commit: str
     state: CommitState
     description: str
     sequence: int = 0
-    share: int = 0
+    rank: int = 0
 
     @property
     def is_final(self) -> bool:
@@ -100,8 +99,8 @@ class CommitStatus:
         """Whether the forge needs this status after the ``known`` one of the same commit."""
         if known is None or known.sequence != self.sequence:
             return True
-        if self.state is known.state is CommitState.ROLLING_OUT:
-            return self.share > known.share
+        if self.state is known.state and self.state in {CommitState.ROLLING_OUT, CommitState.FAILED}:
+            return self.rank > known.rank
         return self != known and self.state not in _WITHOUT_NEWS.get(known.state, ())
 
 
@@ -113,9 +112,8 @@ def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
     found = []
     status, refusal = reading.status, reading.fleet.refusal
     if isinstance(status.wanted, str) and is_commit(status.wanted):
-        state, description = _state(status, reading.fleet.since)
-        sequence = reading.present_sequence
-        found.append(CommitStatus(status.wanted, state, description, sequence, _share(status)))
+        state, description, rank = _state(status, reading.fleet.since)
+        found.append(CommitStatus(status.wanted, state, description, reading.present_sequence, rank))
     if refusal is not None and isinstance(refusal.revision, str) and refusal.revision != status.wanted:
         reason = refusal.problems[0] if refusal.problems else "see the log of the syncer"
         found.append(CommitStatus(refusal.revision, CommitState.REFUSED, f"refused: {reason}"))
@@ -140,40 +138,34 @@ def changed_statuses(
     return (*replaced, *(status for status in present if status.is_news_after(known.get(status.commit))))
 
 
-def _state(status: FleetStatus, since: int) -> tuple[CommitState, str]:
-    """Return the state of the wanted commit, whose publication concerns hosts ``since`` a sequence."""
-    failed = [host for host in status.hosts if host.expected and host.state is HostState.FAILED]
-    done, total = _counts(status)
+def _state(status: FleetStatus, since: int) -> tuple[CommitState, str, int]:
+    """Return the state of the wanted commit, its description and its rank.
+
+    ``since`` is the sequence since which the publication of the commit concerns hosts.
+    """
+    expected = [host for host in status.hosts if host.expected]
+    failed = [host for host in expected if host.state is HostState.FAILED]
+    done, total = sum(host.state is HostState.CONVERGED for host in expected), len(expected)
     count = f"{done} of {counted(total, 'host')}"
     state = None if status.cluster is None else status.cluster.state
     if failed:
         others = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
-        return CommitState.FAILED, f"failed on {failed[0].name}{others}: {failed[0].error}"
+        return CommitState.FAILED, f"failed on {failed[0].name}{others}: {failed[0].error}", 2
     if status.missed:
-        return CommitState.FAILED, f"failed: the rollout ended with {count}"
+        return CommitState.FAILED, f"failed: the rollout ended with {count}", 1
     if state is ClusterState.STOPPED:
-        return CommitState.FAILED, f"stopped with {count}"
+        return CommitState.FAILED, f"stopped with {count}", 0
     for stop in status.group_stops:  # hosts without the steps of a stopped group have the revision
         if stop.sequence >= since:
-            return CommitState.FAILED, f"failed: {stop}"
+            return CommitState.FAILED, f"failed: {stop}", 1
     if status.converged:
-        return CommitState.CONVERGED, f"converged: {counted(total, 'host')}"
+        return CommitState.CONVERGED, f"converged: {counted(total, 'host')}", 0
     if status.deployed:
-        return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status.unserved))
+        return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status.unserved)), 101
     if not done:
-        return CommitState.PUBLISHED, f"published for {counted(total, 'host')}"
-    return CommitState.ROLLING_OUT, f"rolling out {_share(status)} %"
-
-
-def _share(status: FleetStatus) -> int:
-    done, total = _counts(status)
-    return 101 if status.deployed else 100 * done // max(1, total) // 10 * 10
-
-
-def _counts(status: FleetStatus) -> tuple[int, int]:
-    """Return the number of hosts that have the wanted commit, and that of all hosts that are to have it."""
-    states = [host.state for host in status.hosts if host.expected]
-    return states.count(HostState.CONVERGED), len(states)
+        return CommitState.PUBLISHED, f"published for {counted(total, 'host')}", 0
+    share = 100 * done // total // 10 * 10
+    return CommitState.ROLLING_OUT, f"rolling out {share} %", share
 
 
 #: The states of the forges, which differ in their words.

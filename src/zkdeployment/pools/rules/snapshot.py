@@ -138,10 +138,7 @@ def unmet_demand(spec: NodesSpec, nodes: Collection[PoolNode]) -> str | None:
     coming = sum(node.pool == spec.pool and node.state is NodeState.PROVISIONING for node in nodes)
     if fitting and fitting + coming >= spec.quantity:
         return None
-    return (
-        f"can't reserve nodes: {spec} requested, but the pool has {fitting} in all; request fewer nodes, or other"
-        " properties"
-    )
+    return f"{spec} requested, but the pool has {fitting} in all; request fewer nodes, or other properties"
 
 
 def _known(pool: str, nodes: Iterable[PoolNode]) -> list[Mapping[str, PropertyValue]]:

@@ -8,6 +8,7 @@ rollback makes of the commit below it.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_commit, short
@@ -118,8 +119,9 @@ class Containment:
         branch = BranchSnapshot(parent, files, unusable, past=past, past_files=past_files)
         known = {entry.blob for tree in (base, past) for entry in top_entries(git, tree)}
         differences = []
-        for former_strategy in (False, True):  # an operator chooses; either way all content is that of the branch
-            restored = restored_files(branch, former_strategy=former_strategy)
+        # An operator chooses the strategy; in each form all content is that of the branch.
+        for former_strategy, keeps_nodes in product((False, True), (True, False)):
+            restored = restored_files(branch, former_strategy=former_strategy, keeps_nodes=keeps_nodes)
             expected = top_entries(git, write_tree(git, base, restored, known, unusable))
             differences.append(self._first_difference(expected, commit))
         return None if None in differences else differences[0]

@@ -158,12 +158,15 @@ def rollback_changes(
     )
 
 
-def restored_files(branch: BranchSnapshot, *, former_strategy: bool = False) -> dict[str, bytes | None]:
+def restored_files(
+    branch: BranchSnapshot, *, former_strategy: bool = False, keeps_nodes: bool = True
+) -> dict[str, bytes | None]:
     """Return the files that differ between the tip and the rolled back tip, with their new content.
 
     The strategies of the tip stay, unless ``former_strategy`` asks for those of the past, or the tip has
     strategies with errors: no publication could follow them. Top-level nodes that the past does not have stay
-    empty in their files, because a publication ends nothing below a node that is in no file.
+    empty in their ``.zk`` files, because a publication ends nothing below a node that is in no file. Former
+    programs did not keep them (``keeps_nodes``).
     """
     present, past = _contents(branch.files), _contents(branch.past_files)
     former_strategy = former_strategy or _has_broken_strategies(branch)
@@ -173,7 +176,11 @@ def restored_files(branch: BranchSnapshot, *, former_strategy: bool = False) -> 
         old, new = present.get(name), past.get(name)
         if not is_tree_file(name):
             new = with_strategies_of(new or b"", old or b"") or None if former_strategy else old
-        elif new != old and (left := [top for top in _owned_tops(name, old or b"") if top not in tops]):
+        elif (
+            keeps_nodes
+            and new != old
+            and (left := [top for top in _owned_tops(name, old or b"") if top not in tops])
+        ):
             tops.update(left)
             new = _with_empty_nodes(new or b"", left)
         if new != old or name in branch.unusable:

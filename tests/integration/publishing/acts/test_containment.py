@@ -167,6 +167,12 @@ def test_a_rollback_to_an_own_rollback_is_published(fleet: Fleet):
     assert again != second
 
 
+def test_a_rollback_by_a_former_program_which_kept_no_new_nodes_is_published(fleet: Fleet):
+    first, second = fleet.push("1.0"), fleet.push("1.1", b_zk="/b\n")
+    fleet.forge(second, {"a.zk": tree("1.0"), "b.zk": None}, f"Roll back\n\n{TRAILER}: {first}")
+    assert fleet.refusal() is None
+
+
 @pytest.mark.parametrize(
     ("files", "difference"),
     [

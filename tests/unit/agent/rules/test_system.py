@@ -136,9 +136,16 @@ def test_a_reboot_is_due_since_the_update_or_since_the_host_first_reported_it(up
     assert host_system(replace(DONE, time=updated_at), facts, before, 900.0) == expected
 
 
-@pytest.mark.parametrize(("before", "release"), [(FIRST, None), (FIRST.after_update(OLD, 50.0), OLD.release)])
+@pytest.mark.parametrize(
+    ("before", "release"),
+    [
+        (FIRST, None),
+        (FIRST.after_update(OLD, 50.0), OLD.release),
+        (replace(FIRST.after_update(OLD, 50.0), release=None), OLD.release),  # as former agents recorded it
+    ],
+)
 def test_a_host_reports_the_release_of_its_last_update_also_after_a_node_that_only_reboots(before, release):
-    state = before.settled(replace(NEW, update="none"))
+    state = before.settled(replace(NEW, update="none")).settled(replace(NEW, update="none", generation=9))
     assert host_system(state, RebootFacts("b", 100.0, "5.14-1"), None, 900.0).release == release
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -132,6 +133,13 @@ def test_hosts_that_come_and_go_cost_no_status_while_the_fleet_rolls_out_or_is_s
             sent.append(status.description)
     shares = [f"rolling out {share} %" for share in (30, 40, 50)]
     assert sent == [*shares, "stopped with 5 of 10 hosts", "rolling out 50 %"]
+
+
+def test_the_failure_of_a_host_is_news_after_a_stop_and_not_the_other_way_round():
+    stopped = FleetSnapshot(Cluster(None), NEW, hosts=hosts(5, 10))
+    failed = replace(stopped, hosts=[*hosts(5, 9), make_host(9, OLD, error="no space")])
+    ((stop,), (failure,)) = (commit_statuses(FleetReading(fleet, sequence=7)) for fleet in (stopped, failed))
+    assert (failure.is_news_after(stop), stop.is_news_after(failure)) == (True, False)
 
 
 @pytest.mark.parametrize(

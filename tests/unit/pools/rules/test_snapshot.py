@@ -177,16 +177,16 @@ def test_parts_of_a_request_with_more_properties_choose_first() -> None:
             spec(2, "arch=aarch64"),
             RequestProblem.NO_MATCH,
             (
-                "can't reserve nodes: 2 of web with arch=aarch64 requested, but the pool has 1 in all;"
-                " request fewer nodes, or other properties"
+                "2 of web with arch=aarch64 requested, but the pool has 1 in all; request fewer nodes, or other"
+                " properties"
             ),
         ),
         (
             spec(1, "arch=aarch64", "memory<=8"),
             RequestProblem.NO_MATCH,
             (
-                "can't reserve nodes: 1 of web with arch=aarch64 and memory<=8 requested, but the pool has 0 in"
-                " all; request fewer nodes, or other properties"
+                "1 of web with arch=aarch64 and memory<=8 requested, but the pool has 0 in all; request fewer"
+                " nodes, or other properties"
             ),
         ),
     ],
