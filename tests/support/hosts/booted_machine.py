@@ -183,9 +183,12 @@ class BootedMachine:
     def _leader(self) -> int:
         """The process id of the machine's systemd, as this computer sees it."""
         assert self._container is not None
-        below = psutil.Process(self._container.pid).children(recursive=True)
-        parents = {child.pid for child in below if child.name() == "systemd-nspawn"}
-        return next(child.pid for child in below if child.ppid() in parents and child.name() == "systemd")
+        below: dict[int, tuple[str, int]] = {}
+        for child in psutil.Process(self._container.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # processes of the machine end meanwhile
+                below[child.pid] = child.name(), child.ppid()
+        parents = {pid for pid, (name, _) in below.items() if name == "systemd-nspawn"}
+        return next(pid for pid, (name, parent) in below.items() if name == "systemd" and parent in parents)
 
     def _is_up(self) -> bool:
         assert self._container is not None
