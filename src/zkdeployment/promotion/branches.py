@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.errors import SourceError, without_passwords
-from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.promotion.records import (
     PROMOTION_ROLLBACK_TRAILER,
     BranchMove,
@@ -23,7 +22,7 @@ from zkdeployment.promotion.records import (
     MoveResult,
 )
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, BranchSnapshot
-from zkdeployment.publishing.acts.rollback import restored_files
+from zkdeployment.publishing.acts.rollback import is_rollback
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from zkdeployment.base.source_files import SourceFile
 
 V = TypeVar("V")
 
@@ -178,14 +178,12 @@ class FleetBranches:
         return bad if self._restores(commit, past) else ""
 
     def _restores(self, commit: str, past: str) -> bool:
-        """Whether a commit has the tree files of a rollback of its parent to ``past``, also of former programs."""
+        """Whether a commit has the tree files of a rollback of its parent to ``past``."""
         objects = GitObjects(self._source.mirror)
         (present, unusable), (past_files, _), (found, _) = (
             read_usable_files(objects, f"{each}^{{tree}}") for each in (f"{commit}^", past, commit)
         )
-        branch = BranchSnapshot(commit, present, unusable, past=past, past_files=past_files)
-        restored = (restored_files(branch, keeps_nodes=keeps_nodes) for keeps_nodes in (True, False))
-        return _tree_files(_contents(found)) in (_tree_files(_contents(present) | each) for each in restored)
+        return is_rollback(BranchSnapshot(commit, present, unusable, past=past, past_files=past_files), found)
 
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the commits of the main branch after ``since`` that roll back a promotion, the newest first.
@@ -325,11 +323,3 @@ def _words(messages: str, branch: str) -> str:
     lines = [line for line in map(sanitize, remote) if line and not line.startswith("error: hook declined")]
     named = [line for line in lines if re.search(rf"(^|[\s/]){re.escape(branch)}([\s:,.']|$)", line)]
     return "; ".join(named or lines)
-
-
-def _contents(files: Iterable[SourceFile]) -> dict[str, bytes | None]:
-    return {file.name: file.content for file in files}
-
-
-def _tree_files(contents: Mapping[str, bytes | None]) -> dict[str, bytes]:
-    return {name: content for name, content in contents.items() if content is not None and is_tree_file(name)}

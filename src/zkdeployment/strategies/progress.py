@@ -575,9 +575,9 @@ def _open_phase(state: RolloutState, facts: RolloutFacts) -> RolloutState:
     After a critical group failed, groups that wait for an operator or for hosts delay neither the stop nor the
     rollback.
     """
-    obstacles, halt, now, failed = [], _halt_reason(state, facts), facts.now, state.rollout.critical_failed
-    is_delayed = False
-    for task in state_machine.ready_tasks(state.rollout):
+    obstacles, halt, now = [], _halt_reason(state, facts), facts.now
+    tasks = tuple(state_machine.ready_tasks(state.rollout))
+    for task in tasks:
         obstacle = halt or _obstacle(state, task, now)
         if not obstacle:
             return replace(
@@ -587,12 +587,13 @@ def _open_phase(state: RolloutState, facts: RolloutFacts) -> RolloutState:
                 waiting_since=None,
             )
         obstacles.append(obstacle)
-        is_delayed = is_delayed or not failed or bool(halt) or _waits_for_window(state, task, now)
     held = [
         f"{name} waits for {_promote_command(state, name)}: {waiting_reason(state, name)}"
         for name in state_machine.held_groups(state.rollout)
     ]
-    if not is_delayed and (failed or not held):
+    failed = state.rollout.critical_failed
+    awaited = [task for task in tasks if halt or not failed or _waits_for_window(state, task, now)]
+    if not awaited and (failed or not held):
         return end(state, Ending.COMPLETED, now)
     return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), now)
 

@@ -99,7 +99,7 @@ def host_system(state: SystemState, facts: RebootFacts, before: HostSystem | Non
     elif reasons:
         due = now if before is None or before.due is None else before.due
     return HostSystem(
-        release=state.release or (None if updated is None else updated.new_release),
+        release=state.present_release,
         generation=0 if updated is None else updated.generation,
         kernel=facts.kernel,
         installed_kernel=facts.installed_kernel,

@@ -126,6 +126,11 @@ class SystemState(Record):
     boots: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
     publication: Annotated[str | None, OMITTED] = None
 
+    @property
+    def present_release(self) -> str | None:
+        """The release of the last update; records of former agents have it only in their node."""
+        return self.release or (None if self.updated is None else self.updated.new_release)
+
     def after_update(
         self,
         system: WantedSystem,
@@ -148,9 +153,7 @@ class SystemState(Record):
     def settled(self, system: WantedSystem) -> SystemState:
         """Return the state after the reboot that a node wants, or the decision that none is needed."""
         without = self._without(str(deployment_of(system)))
-        # Records of former agents have a release only in the node of the last update.
-        release = self.release or (None if self.updated is None else self.updated.new_release)
-        return replace(without, updated=system, release=release, is_settled=True, is_updating=False)
+        return replace(without, updated=system, release=self.present_release, is_settled=True, is_updating=False)
 
     def rebooting(self, record: RebootRecord, publication: str) -> SystemState:
         """Return the state in which a reboot for a step of a publication has begun."""

@@ -126,7 +126,7 @@ def _explain(reading: HostSnapshot, name: str, now: float) -> Explanation:
         return _explain_maintenance(reading, identity, maintenance, now)
     host = snapshot.find_host(name)
     if host is None:
-        known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
+        known = next((host for host in snapshot.absent if host.identity == identity), None)
         return _explain_absent(snapshot, locks, name, known, now)
     explanation = _with_lease(_explain_registered(reading, host, now), host)
     role = snapshot.out_of_service.get(host.identity.id)

@@ -29,7 +29,7 @@ from zkdeployment.tree.layers import without_reserved
 from zkdeployment.tree.parse import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.publishing.records import CommitSummary, PublicationRecord
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
@@ -186,6 +186,17 @@ def restored_files(
         if new != old or name in branch.unusable:
             restored[name] = new
     return restored
+
+
+def is_rollback(branch: BranchSnapshot, files: Sequence[SourceFile]) -> bool:
+    """Whether ``files`` have the tree files that a rollback makes of the tip, also one by a former program."""
+    present, found = _contents(branch.files), _tree_files(_contents(files))
+    restored = (restored_files(branch, keeps_nodes=keeps_nodes) for keeps_nodes in (True, False))
+    return any(_tree_files({**present, **each}) == found for each in restored)
+
+
+def _tree_files(contents: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    return {name: content for name, content in contents.items() if content is not None and is_tree_file(name)}
 
 
 def _owned_tops(name: str, content: bytes) -> Sequence[str]:

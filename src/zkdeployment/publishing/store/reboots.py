@@ -83,7 +83,9 @@ def expire_reboots(session: Session, now: float) -> tuple[RebootRecord, ...]:
     would stop the fleet.
     """
     due = [record for record in read_reboots(session) if record.is_due(now)]
-    confirmed, expired = server_time(session) if due else 0.0, []
+    if not due:
+        return ()
+    confirmed, expired = server_time(session), []
     for record in due:
         expiring = partial(_expiring, session, record, now, confirmed)
         if commit_afresh(session, expiring, f"report {record.host_name}"):

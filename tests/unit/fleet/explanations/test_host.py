@@ -7,7 +7,7 @@ from support.builders import make_role_lock as role
 from support.builders import make_service_lock as service
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry
-from zkdeployment.base.host import Leased
+from zkdeployment.base.host import Identity, Leased
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import FailureOutput, Stop
 from zkdeployment.fleet.explanations.explanation import Cause
@@ -398,6 +398,12 @@ def test_a_wait_for_a_kept_lock_shows_whether_its_host_is_there_and_gives_advice
             " zkdeployment locks release /web --reason TEXT"
         ),
     )
+
+
+def test_an_absent_host_is_found_by_its_id_before_another_one_by_its_name():
+    absent = make_known_host(9, time=NOW - 3600)
+    namesake = replace(make_known_host(8, time=NOW - 60), identity=Identity("h8", "h9"))
+    assert explain(RUNNING, name="h9", absent=(namesake, absent)) == explain(RUNNING, name="h9", absent=(absent,))
 
 
 def test_an_absent_host_for_which_a_lock_is_kept_is_explained_with_the_release():

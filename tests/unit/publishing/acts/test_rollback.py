@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.publishing.acts.commits import BranchSnapshot
 from zkdeployment.publishing.acts.rollback import (
+    is_rollback,
     restored_commit,
     restored_files,
     rollback_changes,
@@ -38,6 +39,21 @@ def test_tree_files_are_restored_and_strategies_and_other_documents_stay() -> No
     past = {"a.zk": "/a\n", "gone.zk": "/gone\n", "s.yaml": STRATEGY, "old.yaml": STRATEGY}
     found = snapshot(tip | {"s.yaml": STRATEGY, "added.yaml": ""}, past)
     assert restored_files(found) == {"a.zk": b"/a\n", "new.zkx": None, "gone.zk": b"/gone\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "is_exact"),
+    [
+        ({"a.zk": "/a\n", "new.zk": "/new\n", "s.yaml": SLOW}, True),
+        ({"a.zk": "/a\n"}, True),  # of a former program
+        ({"a.zk": "/a\n", "new.zk": "/new\n  /evil\n"}, False),
+        ({"a.zk": "/a\n  /b\n", "new.zk": "/new\n"}, False),
+        ({"a.zk": "/a\n", "more.zkx": "/a\n"}, False),
+    ],
+)
+def test_a_rollback_is_recognised_by_its_tree_files(files: dict[str, str], is_exact: bool) -> None:
+    branch = snapshot({"a.zk": "/a\n  /b\n", "new.zk": "/new\n  /b\n"}, {"a.zk": "/a\n"})
+    assert is_rollback(branch, listed(files)) is is_exact
 
 
 @pytest.mark.parametrize(
